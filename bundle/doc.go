@@ -1,0 +1,2 @@
+// Package bundle is the format of a release bundle.
+package bundle
