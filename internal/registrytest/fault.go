@@ -1,0 +1,90 @@
+package registrytest
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+)
+
+// recorder notes the status on its way out.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(p)
+}
+
+func (s *Server) fail(w *recorder, r *http.Request, f *Fault) {
+	switch {
+	case f.Hang:
+		s.hang(r)
+	case f.Drop:
+		panic(http.ErrAbortHandler)
+	case f.Redirect != "":
+		http.Redirect(w, r, f.Redirect, http.StatusTemporaryRedirect)
+	case f.Status != 0:
+		addHeader(w, f.Header)
+		w.WriteHeader(f.Status)
+		_, _ = io.WriteString(w, f.Body)
+	default:
+		s.spoil(w, r, f)
+	}
+}
+
+// spoil answers the request and does to the body what the fault says.
+func (s *Server) spoil(w *recorder, r *http.Request, f *Fault) {
+	answer := httptest.NewRecorder()
+	s.handler.ServeHTTP(answer, r)
+	body := answer.Body.Bytes()
+	if f.Edit != nil {
+		body = f.Edit(body)
+	}
+	addHeader(w, answer.Result().Header)
+	addHeader(w, f.Header)
+	if r.Method != http.MethodHead {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	w.WriteHeader(answer.Code)
+	part := body
+	if n := f.Cut + f.Stall; n > 0 && n < len(body) {
+		part = body[:n]
+	}
+	_, _ = w.Write(part)
+	if len(part) == len(body) {
+		return
+	}
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+	if f.Stall > 0 {
+		s.hang(r)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// hang holds the connection until the client leaves or the registry ends.
+func (s *Server) hang(r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	select {
+	case <-r.Context().Done():
+	case <-s.closed:
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func addHeader(w http.ResponseWriter, header http.Header) {
+	for name, values := range header {
+		w.Header()[name] = values
+	}
+}

@@ -1,0 +1,178 @@
+// Package registrytest is an OCI registry inside the test process. It is
+// strict, as good registries are: a manifest whose blobs or children are
+// missing is refused. It can be told to be bad: no referrers list, a login, TLS
+// of a private authority, and any fault on any request.
+//
+// It knows HTTP and nothing of the project's rooms, so that every room's tests
+// may use it. Begin with [New] in a test, [Start] where there is no testing.TB.
+package registrytest
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"cuelabs.dev/go/oci/ociregistry"
+	"cuelabs.dev/go/oci/ociregistry/ocimem"
+	"cuelabs.dev/go/oci/ociregistry/ociserver"
+	"github.com/opencontainers/go-digest"
+)
+
+// Options say in which ways the registry is bad. The zero value is a good one
+// over plain HTTP.
+type Options struct {
+	NoReferrers bool   // no referrers API, as CNCF Distribution 2 and 3
+	TLS         bool   // HTTPS with a certificate of a private authority, see [Server.CA]
+	Username    string // not empty: basic authentication with these
+	Password    string
+	// Fault is asked before every request (after the login check); nil or a nil
+	// answer is no fault. It may be called at the same time.
+	Fault func(*http.Request) *Fault
+}
+
+// A Fault is something going wrong with one request. The first field that is
+// set counts, in this order.
+type Fault struct {
+	Hang     bool                // accept the request and never answer
+	Drop     bool                // close the connection without an answer
+	Redirect string              // answer 307 to this address
+	Status   int                 // answer this, with Header and Body
+	Header   http.Header         // also added to an answer that Edit changes
+	Body     string              //
+	Edit     func([]byte) []byte // change the answer's body; its length is made to fit
+	Cut      int                 // close the connection after so many bytes of the body
+	Stall    int                 // stop sending after so many bytes of the body, hold the connection
+}
+
+// A Request is one line of the log.
+type Request struct {
+	Method, Path  string
+	Query         string
+	Authorization string // the scheme only: Basic, Bearer
+	Status        int    // 0 when there was no answer
+}
+
+// A Server is a running registry.
+type Server struct {
+	Host    string // host:port, as it stands in a reference
+	URL     string // with the scheme
+	backend *ocimem.Registry
+	handler http.Handler
+	opts    Options
+	http    *httptest.Server
+	closed  chan struct{}
+
+	mu  sync.Mutex
+	log []Request
+}
+
+// New starts a registry that lives as long as the test.
+func New(t testing.TB, opts Options) *Server {
+	t.Helper()
+	s, err := Start(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Start starts a registry on a free loopback port. The caller closes it.
+func Start(opts Options) (*Server, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("starting the test registry: %w", err)
+	}
+	s := &Server{Host: listener.Addr().String(), opts: opts, backend: ocimem.New(), closed: make(chan struct{})}
+	s.handler = ociserver.New(strict{s.backend}, &ociserver.Options{DisableReferrersAPI: opts.NoReferrers})
+	s.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: s}}
+	if opts.TLS {
+		s.http.StartTLS()
+	} else {
+		s.http.Start()
+	}
+	s.URL = s.http.URL
+	return s, nil
+}
+
+// Close ends the registry and all its connections.
+func (s *Server) Close() {
+	close(s.closed)
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// CA is the PEM certificate that vouches for a registry with TLS.
+func (s *Server) CA() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
+}
+
+// Requests is what was asked so far, in order.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Request(nil), s.log...)
+}
+
+// Forget empties the request log.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = nil
+}
+
+// RemoveBlob loses a blob, as a careless garbage collection does.
+func (s *Server) RemoveBlob(repository string, d digest.Digest) error {
+	return s.backend.DeleteBlob(context.Background(), repository, d)
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	logged := &recorder{ResponseWriter: w}
+	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	entry := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Authorization: scheme}
+	defer func() {
+		entry.Status = logged.status
+		s.mu.Lock()
+		s.log = append(s.log, entry)
+		s.mu.Unlock()
+	}()
+	if !s.allowed(r) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="test registry"`)
+		_ = ociregistry.WriteError(logged, ociregistry.ErrUnauthorized)
+		return
+	}
+	if s.opts.Fault != nil {
+		if f := s.opts.Fault(r); f != nil {
+			s.fail(logged, r, f)
+			return
+		}
+	}
+	s.handler.ServeHTTP(logged, r)
+}
+
+func (s *Server) allowed(r *http.Request) bool {
+	if s.opts.Username == "" {
+		return true
+	}
+	user, password, ok := r.BasicAuth()
+	return ok && user == s.opts.Username && password == s.opts.Password
+}
+
+// strict answers a manifest with missing parts as the distribution
+// specification says, where ocimem has no code for it.
+type strict struct{ *ocimem.Registry }
+
+func (r strict) PushManifest(ctx context.Context, repo, tag string, data []byte, mediaType string) (ociregistry.Descriptor, error) {
+	desc, err := r.Registry.PushManifest(ctx, repo, tag, data, mediaType)
+	if err != nil {
+		return desc, ociregistry.NewError(err.Error(), ociregistry.ErrManifestBlobUnknown.Code(), nil)
+	}
+	return desc, nil
+}
