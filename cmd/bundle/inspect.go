@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/internal/door"
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+)
+
+func inspectCommand() *cli.Command {
+	return &cli.Command{
+		Name: "inspect", Usage: "show what a bundle holds and who signed its root",
+		ArgsUsage: "LOCATION",
+		Description: `Without a policy the content is checked by digest as far as it is read, and the
+output says that nothing was verified. Signatures of charts are not looked at.
+
+Exit codes: 0 done, 2 usage, 3 refused by the policy, 4 registry says not found
+or denied, 6 content corrupt, 10 registry not reachable.`,
+		Flags: flags.Join(flags.Policy(), flags.Registry(), flags.Common()),
+		Action: func(c *cli.Context) error {
+			form, err := flags.Output(c)
+			if err != nil {
+				return err
+			}
+			opened, err := openArg(c, door.Options{SkipContent: true})
+			if err != nil {
+				return err
+			}
+			defer opened.Close()
+			return printInspect(c.App.Writer, opened, form)
+		},
+	}
+}
+
+// An inspectResult is what `inspect` says in JSON.
+type inspectResult struct {
+	Reference string `json:"reference"`
+	Digest    string `json:"digest"`
+	Size      int64  `json:"size"`
+	Name      string `json:"name"`
+	Version   string `json:"version"`
+	Packed    string `json:"packed"`
+	door.Verification
+	Annotations map[string]string  `json:"annotations,omitempty"`
+	Components  []inspectComponent `json:"components"`
+}
+
+type inspectComponent struct {
+	Name      string   `json:"name"`
+	Stage     string   `json:"stage,omitempty"`
+	Namespace string   `json:"namespace"`
+	Needs     []string `json:"needs,omitempty"`
+	Chart     string   `json:"chart"`
+	Version   string   `json:"version"`
+	Manifest  string   `json:"manifest"`
+	Content   string   `json:"content"`
+	Source    string   `json:"source"`
+}
+
+func printInspect(out io.Writer, o *door.Opened, form flags.Form) error {
+	result := inspect(o)
+	if form == flags.JSON {
+		return ui.JSON(out, result)
+	}
+	fmt.Fprintf(out, "%s\n%s %s, packed: %s\n", result.Reference, result.Name, result.Version, result.Packed)
+	fmt.Fprintf(out, "root: %s\n", o.Verification)
+	for _, c := range result.Components {
+		fmt.Fprintf(out, "  %s\tchart %s %s\tnamespace %s\t%s", c.Name, c.Chart, c.Version, c.Namespace, c.Manifest)
+		if len(c.Needs) > 0 {
+			fmt.Fprintf(out, "\tneeds %s", strings.Join(c.Needs, ", "))
+		}
+		fmt.Fprintln(out)
+	}
+	return nil
+}
+
+func inspect(o *door.Opened) inspectResult {
+	b := o.Bundle
+	result := inspectResult{
+		Reference: o.Location.String(), Digest: o.Root.Digest.String(), Size: o.Root.Size,
+		Name: b.Release.Name, Version: b.Lock.Release.Version, Packed: b.Lock.Packed,
+		Verification: o.Verification, Annotations: b.Index.Annotations, Components: []inspectComponent{},
+	}
+	for _, c := range b.Release.Components {
+		locked, _ := b.Lock.Chart(c.Name)
+		result.Components = append(result.Components, inspectComponent{
+			Name: c.Name, Stage: c.Stage, Namespace: c.Namespace, Needs: c.Needs,
+			Chart: locked.Name, Version: locked.Version, Manifest: locked.Manifest.String(),
+			Content: locked.Content.String(), Source: locked.Source,
+		})
+	}
+	return result
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+	"waybill/signing"
+)
+
+func keygenCommand() *cli.Command {
+	return &cli.Command{
+		Name: "keygen", Aliases: []string{"generate-key-pair"},
+		Usage: "make a key pair to sign with: PREFIX.key and PREFIX.pub",
+		Description: `The private key is encrypted with the password in COSIGN_PASSWORD, else the one
+typed on the terminal. Existing files are never overwritten. cosign reads both.
+
+Exit codes: 0 done, 1 failed, 2 usage.`,
+		Flags: flags.Join([]cli.Flag{
+			&cli.StringFlag{Name: "prefix", Value: "cosign", Usage: "`PREFIX` of the two files"},
+		}, flags.Common()),
+		Action: func(c *cli.Context) error {
+			if err := flags.NoArgs(c); err != nil {
+				return err
+			}
+			form, err := flags.Output(c)
+			if err != nil {
+				return err
+			}
+			files, err := runKeygen(c.String("prefix"))
+			if err != nil {
+				return err
+			}
+			if form == flags.JSON {
+				return ui.JSON(c.App.Writer, map[string]string{"private": files[0], "public": files[1]})
+			}
+			_, err = fmt.Fprintf(c.App.Writer, "%s\n%s\n", files[0], files[1])
+			return err
+		},
+	}
+}
+
+func runKeygen(prefix string) ([2]string, error) {
+	files := [2]string{prefix + ".key", prefix + ".pub"}
+	for _, name := range files {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return files, &flags.UsageError{
+				Message: fmt.Sprintf("%s exists and is not overwritten", name),
+				Hint:    "--prefix NAME makes NAME.key and NAME.pub",
+			}
+		}
+	}
+	secret, err := password()
+	if err != nil {
+		return files, err
+	}
+	private, public, err := signing.GenerateKeyPair(secret)
+	if err != nil {
+		return files, fmt.Errorf("making a key pair: %w", err)
+	}
+	if err := flags.WriteFile(files[0], private, 0o600); err != nil {
+		return files, err
+	}
+	return files, flags.WriteFile(files[1], public, 0o644)
+}

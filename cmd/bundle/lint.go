@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/bundle"
+	"waybill/charts"
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+)
+
+func lintCommand() *cli.Command {
+	return &cli.Command{
+		Name: "lint", Usage: "find everything wrong with a release file and its charts, in one list",
+		Description: `Names, cycles, charts that do not render, versions that break labels, numbers
+that lose digits, records too large for Helm.
+
+Exit codes: 0 nothing found beside warnings, 1 something found, 2 the file does
+not parse or does not fit the schema.`,
+		Flags: flags.Join([]cli.Flag{fileFlag(), versionFlag()}, flags.Common()),
+		Action: func(c *cli.Context) error {
+			if err := flags.NoArgs(c); err != nil {
+				return err
+			}
+			form, err := flags.Output(c)
+			if err != nil {
+				return err
+			}
+			return runLint(c.Context, c.String("file"), c.String("version"), form, c.App.Writer, flags.Talk(c))
+		},
+	}
+}
+
+// A finding is one line of `lint`.
+type finding struct {
+	Level     string `json:"level"` // "error" or "warning"
+	Component string `json:"component,omitempty"`
+	Line      int    `json:"line,omitempty"`
+	Column    int    `json:"column,omitempty"`
+	Message   string `json:"message"`
+}
+
+func (f finding) where(file string) string {
+	switch {
+	case f.Line > 0:
+		return fmt.Sprintf("%s:%d:%d", file, f.Line, f.Column)
+	case f.Component != "":
+		return fmt.Sprintf("%s: component %s", file, f.Component)
+	default:
+		return file
+	}
+}
+
+// A lintFailure says how many findings are errors; the list is on stdout.
+type lintFailure struct {
+	file   string
+	errors int
+}
+
+func (e *lintFailure) Error() string { return fmt.Sprintf("%s has %d errors", e.file, e.errors) }
+
+func runLint(ctx context.Context, path, version string, form flags.Form, out io.Writer, talk *ui.Talk) error {
+	file, err := readRelease(path, version)
+	if err != nil {
+		return err
+	}
+	findings := fileFindings(file)
+	findings = append(findings, chartFindings(ctx, file)...)
+	if form == flags.JSON {
+		if findings == nil {
+			findings = []finding{}
+		}
+		if err := ui.JSON(out, map[string]any{"file": file.path, "kubeVersion": charts.NewestKubeVersion(), "findings": findings}); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range findings {
+			fmt.Fprintf(out, "%s: %s: %s\n", f.where(file.path), f.Level, f.Message)
+		}
+	}
+	failed := 0
+	for _, f := range findings {
+		if f.Level == "error" {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return &lintFailure{file: file.path, errors: failed}
+	}
+	talk.Sayf("%s: no errors, %d warnings; charts rendered for Kubernetes %s", file.path, len(findings), charts.NewestKubeVersion())
+	return nil
+}
+
+func fileFindings(file *releaseFile) []finding {
+	var findings []finding
+	for _, p := range file.release.Check() {
+		findings = append(findings, finding{Level: "error", Line: p.Line, Column: p.Column, Message: p.String()})
+	}
+	for _, p := range file.release.Warnings() {
+		findings = append(findings, finding{Level: "warning", Line: p.Line, Column: p.Column, Message: p.String()})
+	}
+	return findings
+}
+
+// chartFindings looks at every chart as its component would install it.
+func chartFindings(ctx context.Context, file *releaseFile) []finding {
+	var findings []finding
+	values, err := file.valuesFiles()
+	if err != nil {
+		return []finding{{Level: "error", Message: err.Error()}}
+	}
+	for _, c := range file.release.Components {
+		chart, err := resolveChart(ctx, file.dir(), c)
+		if err != nil {
+			findings = append(findings, finding{Level: "error", Component: c.Name, Message: err.Error()})
+			continue
+		}
+		for _, f := range lintChart(chart, c, values, file.release) {
+			findings = append(findings, finding{Level: f.Level, Component: c.Name, Message: f.Message})
+		}
+	}
+	return findings
+}
+
+func lintChart(chart *charts.Chart, c bundle.Component, files map[string][]byte, release *bundle.Release) []charts.Finding {
+	values, err := charts.Merge(releaseLayers(c, files)...)
+	if err != nil {
+		return []charts.Finding{{Level: "error", Message: err.Error()}}
+	}
+	return chart.Lint(charts.LintOptions{Render: renderOptions(c, values, release)})
+}
+
+// checkCharts looks at the size of the record Helm will keep of each
+// component: one larger than a Secret may be could never be installed. A
+// chart that does not render with the release's values alone may need a
+// site's; it is said and passed over.
+func checkCharts(file *releaseFile, files map[string][]byte, packed map[string]bundle.Chart, talk *ui.Talk) error {
+	var failed []error
+	for _, c := range file.release.Components {
+		chart, ok := packed[c.Name].(*charts.Chart)
+		if !ok {
+			continue
+		}
+		values, err := charts.Merge(releaseLayers(c, files)...)
+		if err != nil {
+			return fmt.Errorf("component %s: %w", c.Name, err)
+		}
+		rendered, err := chart.Render(renderOptions(c, values, file.release))
+		if err != nil {
+			talk.Warnf("component %s does not render with the release's values for Kubernetes %s: %v", c.Name, charts.NewestKubeVersion(), err)
+			rendered = &charts.Rendered{}
+		}
+		size, err := chart.RecordSize(rendered, values)
+		switch {
+		case err != nil:
+			return fmt.Errorf("component %s: %w", c.Name, err)
+		case size.TooLarge():
+			failed = append(failed, fmt.Errorf("component %s: %w", c.Name, size.Err()))
+		case size.NearLimit():
+			talk.Warnf("component %s: %s", c.Name, size)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func renderOptions(c bundle.Component, values map[string]any, release *bundle.Release) charts.RenderOptions {
+	opts := charts.RenderOptions{
+		HelmRelease: c.HelmRelease(), Namespace: c.Namespace, Values: values, KubeVersion: charts.NewestKubeVersion(),
+	}
+	if release.Render != nil {
+		opts.APIVersions = release.Render.APIVersions
+	}
+	return opts
+}
+
+// releaseLayers returns the layers of values that the release file gives a
+// component, later ones winning.
+func releaseLayers(c bundle.Component, files map[string][]byte) []charts.Layer {
+	var layers []charts.Layer
+	for _, name := range c.ValuesFiles {
+		layers = append(layers, charts.Layer{Name: "release values file " + name, YAML: files[name]})
+	}
+	if len(c.Values) > 0 {
+		layers = append(layers, charts.Layer{Name: "release values", Values: c.Values})
+	}
+	return layers
+}
+
+func resolveChart(ctx context.Context, dir string, c bundle.Component) (*charts.Chart, error) {
+	if err := supported(c); err != nil {
+		return nil, err
+	}
+	return charts.Resolve(ctx, dir, charts.Source{Path: c.Chart.Path})
+}

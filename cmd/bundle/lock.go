@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/bundle"
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+)
+
+func lockCommand() *cli.Command {
+	return &cli.Command{
+		Name: "lock", Usage: "resolve every chart to a digest and write the lock file beside the release file",
+		ArgsUsage: "[COMPONENT…]",
+		Description: `What is locked and still allowed stays; the rest is added or dropped. With
+--update the named components, or all, are resolved anew.
+
+  bundle lock --no-images
+  bundle lock --no-images --update cert-manager
+  bundle lock --no-images --check
+
+Exit codes: 0 done, 1 failed, 2 usage, 5 (--check) file and lock disagree.`,
+		Flags: flags.Join([]cli.Flag{
+			fileFlag(),
+			&cli.BoolFlag{Name: "update", Usage: "resolve the named components anew, or all"},
+			&cli.BoolFlag{Name: "check", Usage: "ask no network; exit 5 when file and lock disagree"},
+			noImagesFlag(),
+			versionFlag(),
+		}, flags.Common()),
+		Action: func(c *cli.Context) error {
+			form, err := flags.Output(c)
+			if err != nil {
+				return err
+			}
+			return runLock(c.Context, lockOptions{
+				file: c.String("file"), update: c.Bool("update"), components: c.Args().Slice(),
+				check: c.Bool("check"), noImages: c.Bool("no-images"), version: c.String("version"), form: form,
+			}, c.App.Writer, flags.Talk(c))
+		},
+	}
+}
+
+func noImagesFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "no-images", Usage: "charts only, no container images"}
+}
+
+func versionFlag() cli.Flag {
+	return &cli.StringFlag{Name: "version", Usage: "release `VERSION`, instead of the one in the file"}
+}
+
+type lockOptions struct {
+	file       string
+	update     bool
+	components []string
+	check      bool
+	noImages   bool
+	version    string
+	form       flags.Form
+}
+
+// A lockResult is what `lock` says in JSON.
+type lockResult struct {
+	Lock        string               `json:"lock"`
+	Changed     bool                 `json:"changed"`
+	Packed      string               `json:"packed"`
+	Charts      []bundle.LockedChart `json:"charts"`
+	Differences []string             `json:"differences,omitempty"`
+}
+
+func runLock(ctx context.Context, opts lockOptions, out io.Writer, talk *ui.Talk) error {
+	if err := opts.validate(); err != nil {
+		return err
+	}
+	file, err := readRelease(opts.file, opts.version)
+	if err != nil {
+		return err
+	}
+	if err := file.check(); err != nil {
+		return err
+	}
+	previous, err := file.readLock()
+	if err != nil {
+		return err
+	}
+	if opts.check {
+		return checkLock(ctx, file, previous, opts, out)
+	}
+	lock, _, err := bundle.MakeLock(ctx, file.release, resolver{file.dir()}, bundle.LockOptions{
+		Previous: previous, Update: opts.components, UpdateAll: opts.update && len(opts.components) == 0,
+	})
+	if err != nil {
+		return err
+	}
+	changed, err := file.writeLock(lock)
+	if err != nil {
+		return err
+	}
+	return printLock(out, talk, file, lock, changed, opts.form)
+}
+
+func (o lockOptions) validate() error {
+	if len(o.components) > 0 && !o.update {
+		return &flags.UsageError{
+			Message: fmt.Sprintf("`bundle lock` takes component names only with --update, got %q", o.components[0]),
+			Hint:    "`bundle lock --update COMPONENT` resolves one component anew",
+		}
+	}
+	if o.check && o.update {
+		return flags.Usagef("--check and --update exclude each other")
+	}
+	return needNoImages(o.noImages, "lock")
+}
+
+// needNoImages is asked by the verbs that will pack container images.
+func needNoImages(given bool, verb string) error {
+	if given {
+		return nil
+	}
+	return &flags.UsageError{
+		Message: "container images come with a later version of waybill; this one packs charts only",
+		Hint:    fmt.Sprintf("`bundle %s --no-images` packs the charts", verb),
+	}
+}
+
+func checkLock(ctx context.Context, file *releaseFile, lock *bundle.Lock, opts lockOptions, out io.Writer) error {
+	differences, err := bundle.CompareLock(ctx, file.release, lock, resolver{file.dir()})
+	if err != nil {
+		return err
+	}
+	if opts.form == flags.JSON {
+		result := lockResult{Lock: file.lockPath(), Packed: "charts", Differences: differences}
+		if lock != nil {
+			result.Charts = lock.Charts
+		}
+		if err := ui.JSON(out, result); err != nil {
+			return err
+		}
+	}
+	if len(differences) > 0 {
+		return &bundle.StaleError{Lock: file.lockPath(), Differences: differences}
+	}
+	if opts.form == flags.Text {
+		fmt.Fprintf(out, "%s agrees with %s\n", file.lockPath(), file.path)
+	}
+	return nil
+}
+
+func printLock(out io.Writer, talk *ui.Talk, file *releaseFile, lock *bundle.Lock, changed bool, form flags.Form) error {
+	if form == flags.JSON {
+		return ui.JSON(out, lockResult{Lock: file.lockPath(), Changed: changed, Packed: lock.Packed, Charts: lock.Charts})
+	}
+	for _, chart := range lock.Charts {
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", chart.Component, chart.Name, chart.Version, chart.Manifest)
+	}
+	if changed {
+		talk.Sayf("wrote %s", file.lockPath())
+	} else {
+		talk.Sayf("%s is unchanged", file.lockPath())
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+// Bundle packs a release file, every chart it names and what they need into
+// one signed OCI index, and signs and verifies such bundles.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code) // the only exit in the program
+}
+
+func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	err := flags.Run(ctx, program(), args, in, out, errOut)
+	return ui.Report(ctx, errOut, flags.CalledBy(args), err)
+}
+
+func program() flags.Program {
+	return flags.Program{
+		Name:    "bundle",
+		Usage:   "pack a release into one signed OCI index",
+		Version: flags.Version,
+		Commands: []*cli.Command{
+			lintCommand(), lockCommand(), imagesCommand(), buildCommand(),
+			signCommand(), verifyCommand(), inspectCommand(), listCommand(), tagCommand(),
+			keygenCommand(), schemaCommand(), flags.VersionCommand("bundle"),
+		},
+	}
+}

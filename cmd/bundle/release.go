@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/bundle"
+	"waybill/charts"
+	"waybill/internal/flags"
+)
+
+// defaultReleaseFile is read when -f is not given.
+const defaultReleaseFile = "release.yaml"
+
+func fileFlag() cli.Flag {
+	return &cli.StringFlag{Name: "file", Aliases: []string{"f"}, Value: defaultReleaseFile, Usage: "release `FILE`"}
+}
+
+// A releaseFile is a release file on disk with what lies beside it.
+type releaseFile struct {
+	path    string
+	data    []byte
+	release *bundle.Release
+}
+
+// readRelease reads and checks the release file at path. version, when not
+// empty, takes the place of the file's.
+func readRelease(path, version string) (*releaseFile, error) {
+	data, err := flags.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && path == defaultReleaseFile {
+		return nil, &flags.UsageError{
+			Message: "there is no release.yaml in this folder",
+			Hint:    "name the release file with -f FILE",
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	release, err := bundle.ParseRelease(path, data)
+	if err != nil {
+		return nil, err
+	}
+	if version != "" {
+		if err := release.SetVersion(version); err != nil {
+			return nil, &flags.UsageError{Message: fmt.Sprintf("--version %q: %v", version, err)}
+		}
+	}
+	return &releaseFile{path: path, data: data, release: release}, nil
+}
+
+// check refuses what lint finds in the file itself.
+func (f *releaseFile) check() error {
+	if problems := f.release.Check(); len(problems) > 0 {
+		return &bundle.LintError{File: f.path, Problems: problems}
+	}
+	return nil
+}
+
+func (f *releaseFile) dir() string { return filepath.Dir(f.path) }
+
+// lockPath is x.lock.yaml for x.yaml.
+func (f *releaseFile) lockPath() string {
+	return strings.TrimSuffix(f.path, filepath.Ext(f.path)) + ".lock.yaml"
+}
+
+// readLock returns the lock beside the release file, nil when there is none.
+func (f *releaseFile) readLock() (*bundle.Lock, error) {
+	data, err := flags.ReadFile(f.lockPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bundle.ParseLock(f.lockPath(), data)
+}
+
+// writeLock writes the lock beside the release file, aside first. It reports
+// whether the file changed.
+func (f *releaseFile) writeLock(lock *bundle.Lock) (bool, error) {
+	data, err := lock.Encode()
+	if err != nil {
+		return false, err
+	}
+	if old, err := os.ReadFile(f.lockPath()); err == nil && string(old) == string(data) {
+		return false, nil
+	}
+	return true, flags.WriteFile(f.lockPath(), data, 0o644)
+}
+
+// valuesFiles reads the values files that the components name, each under its
+// path in the release file.
+func (f *releaseFile) valuesFiles() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, c := range f.release.Components {
+		for _, name := range c.ValuesFiles {
+			if _, have := files[name]; have {
+				continue
+			}
+			data, err := flags.ReadFile(filepath.Join(f.dir(), filepath.FromSlash(name)))
+			if err != nil {
+				return nil, fmt.Errorf("values file %q of component %s: %w", name, c.Name, err)
+			}
+			files[name] = data
+		}
+	}
+	return files, nil
+}
+
+// A resolver resolves charts for the lock: the room charts in the words of
+// the room bundle.
+type resolver struct{ dir string }
+
+func (r resolver) Resolve(ctx context.Context, c bundle.Component, _ *bundle.LockedChart) (bundle.Resolved, error) {
+	if err := supported(c); err != nil {
+		return bundle.Resolved{}, err
+	}
+	chart, err := charts.Resolve(ctx, r.dir, charts.Source{Path: c.Chart.Path})
+	if err != nil {
+		return bundle.Resolved{}, fmt.Errorf("component %s: %w", c.Name, err)
+	}
+	locked := bundle.LockedChart{
+		Component: c.Name, Name: chart.Name(), Version: chart.Version(), Source: chart.Source,
+		Inputs: chart.Inputs, Content: chart.Content, Manifest: chart.Manifest, Files: chart.Files,
+	}
+	return bundle.Resolved{Locked: locked, Chart: chart}, nil
+}
+
+// supported refuses chart sources that the release file may name and this
+// version does not fetch.
+func supported(c bundle.Component) error {
+	if c.Chart.Path != "" {
+		return nil
+	}
+	return &flags.UsageError{
+		Message: fmt.Sprintf("component %s: only charts in a folder or a .tgz file can be packed so far", c.Name),
+		Hint:    "fetch the chart once (`helm pull`) and name it with chart: {path: …}",
+	}
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/bundle"
+	"waybill/internal/door"
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+	"waybill/registry"
+	"waybill/signing"
+)
+
+func signCommand() *cli.Command {
+	return &cli.Command{
+		Name: "sign", Usage: "sign a bundle where it lies",
+		ArgsUsage: "LOCATION",
+		Description: `Signatures are cosign's. The root and the charts are signed unless --recursive
+says otherwise; what this key has signed before is not signed again. The
+password of an encrypted key comes from COSIGN_PASSWORD, else it is asked for
+on a terminal.
+
+  bundle sign oci://registry.example/shop:1.0.0 --key cosign.key
+
+Exit codes: 0 done, 1 failed, 2 usage, 4 registry says not found or denied,
+6 content corrupt, 10 registry not reachable.`,
+		Flags: flags.Join([]cli.Flag{
+			&cli.StringSliceFlag{Name: "key", EnvVars: []string{"WAYBILL_SIGNING_KEY"}, Usage: "private `KEY`: file, env://VAR, KMS URI or k8s://NS/NAME (repeatable)"},
+			recursiveFlag(), signatureFormatFlag(),
+		}, flags.Registry(), flags.Common()),
+		Action: func(c *cli.Context) error {
+			arg, err := flags.OneArg(c, "location")
+			if err != nil {
+				return err
+			}
+			loc, err := registry.ParseLocation(arg)
+			if err != nil {
+				return err
+			}
+			settings, err := flags.RegistrySettings(c, loc)
+			if err != nil {
+				return err
+			}
+			opts, err := signOptionsFrom(c)
+			if err != nil {
+				return err
+			}
+			form, err := flags.Output(c)
+			if err != nil {
+				return err
+			}
+			if len(c.StringSlice("key")) == 0 {
+				return &flags.UsageError{Message: "`bundle sign` needs a key", Hint: "--key cosign.key; `bundle keygen` makes a pair"}
+			}
+			return runSign(c.Context, loc, settings, c.StringSlice("key"), opts, form, c.App.Writer, flags.Talk(c))
+		},
+	}
+}
+
+func recursiveFlag() cli.Flag {
+	return &cli.StringFlag{Name: "recursive", Value: "charts", Usage: "what is signed besides the root: none, charts, images or all"}
+}
+
+func signatureFormatFlag() cli.Flag {
+	return &cli.StringFlag{Name: "signature-format", Value: "tag", Usage: "how signatures are attached: tag, referrer or both"}
+}
+
+type signOptions struct {
+	recursive string
+	format    signing.Format
+}
+
+func signOptionsFrom(c *cli.Context) (signOptions, error) {
+	opts := signOptions{recursive: c.String("recursive")}
+	switch opts.recursive {
+	case "none", "charts", "images", "all":
+	default:
+		return opts, &flags.UsageError{Message: fmt.Sprintf("--recursive %q is unknown", opts.recursive), Hint: "it is none, charts, images or all"}
+	}
+	switch format := c.String("signature-format"); format {
+	case "tag":
+		opts.format = signing.FormatTag
+	case "referrer":
+		opts.format = signing.FormatReferrer
+	case "both":
+		opts.format = signing.FormatBoth
+	default:
+		return opts, &flags.UsageError{Message: fmt.Sprintf("--signature-format %q is unknown", format), Hint: "it is tag, referrer or both"}
+	}
+	return opts, nil
+}
+
+// A signResult is what `sign` says in JSON.
+type signResult struct {
+	Reference string         `json:"reference"`
+	Digest    string         `json:"digest"`
+	Signed    []signedDigest `json:"signed"`
+}
+
+type signedDigest struct {
+	Digest        string `json:"digest"`
+	AlreadySigned bool   `json:"alreadySigned"`
+}
+
+func runSign(ctx context.Context, loc registry.Location, settings registry.Settings, keys []string, opts signOptions, form flags.Form, out io.Writer, talk *ui.Talk) error {
+	signers, err := loadSigners(ctx, keys)
+	if err != nil {
+		return err
+	}
+	client, err := registry.NewClient(settings)
+	if err != nil {
+		return err
+	}
+	opened, err := door.Open(ctx, client, loc, door.Options{})
+	if err != nil {
+		return err
+	}
+	at, root := opened.Location, opened.Root
+	if err := opened.Close(); err != nil {
+		return err
+	}
+	dst, err := client.Create(ctx, at)
+	if err != nil {
+		return err
+	}
+	result := signResult{Reference: at.String(), Digest: root.Digest.String()}
+	for _, signer := range signers {
+		signed, err := signEach(ctx, dst, root, signer, opts, talk)
+		if err != nil {
+			return errors.Join(err, dst.Abort())
+		}
+		result.Signed = append(result.Signed, signed...)
+	}
+	if err := dst.Commit(ctx); err != nil {
+		return err
+	}
+	if form == flags.JSON {
+		return ui.JSON(out, result)
+	}
+	_, err = fmt.Fprintln(out, result.Reference)
+	return err
+}
+
+// signAll signs the root and what opts names below it.
+func signAll(ctx context.Context, dst *registry.Destination, root ocispec.Descriptor, signer *signing.Signer, opts signOptions, talk *ui.Talk) error {
+	_, err := signEach(ctx, dst, root, signer, opts, talk)
+	return err
+}
+
+func signEach(ctx context.Context, dst *registry.Destination, root ocispec.Descriptor, signer *signing.Signer, opts signOptions, talk *ui.Talk) ([]signedDigest, error) {
+	subjects, err := bundle.SignSubjects(ctx, dst, root, opts.recursive)
+	if err != nil {
+		return nil, err
+	}
+	talk.Sayf("signing %d digests with %s", len(subjects), signer.Name())
+	var signed []signedDigest
+	for _, desc := range subjects {
+		result, err := signer.Sign(ctx, dst, desc, signing.SignOptions{Repository: dst.Location.Repository(), Format: opts.format})
+		if err != nil {
+			return nil, fmt.Errorf("signing %s: %w", desc.Digest, err)
+		}
+		signed = append(signed, signedDigest{Digest: desc.Digest.String(), AlreadySigned: result.AlreadySigned})
+	}
+	return signed, nil
+}
+
+func loadSigners(ctx context.Context, references []string) ([]*signing.Signer, error) {
+	sorted := append([]string(nil), references...)
+	sort.Strings(sorted)
+	var signers []*signing.Signer
+	for _, reference := range sorted {
+		signer, err := signing.LoadSigner(ctx, reference, password)
+		if err != nil {
+			return nil, err
+		}
+		signers = append(signers, signer)
+	}
+	return signers, nil
+}
+
+// password returns the password of an encrypted key: COSIGN_PASSWORD, else
+// what is typed on the terminal.
+func password() ([]byte, error) {
+	if value, ok := os.LookupEnv("COSIGN_PASSWORD"); ok {
+		return []byte(value), nil
+	}
+	fd := int(os.Stdin.Fd())
+	if !term.IsTerminal(fd) {
+		return nil, &flags.UsageError{
+			Message: "the signing key has a password and there is no terminal to ask for it",
+			Hint:    "set COSIGN_PASSWORD",
+		}
+	}
+	fmt.Fprint(os.Stderr, "Password of the signing key: ")
+	defer fmt.Fprintln(os.Stderr)
+	return term.ReadPassword(fd)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"waybill/bundle"
+	"waybill/internal/ref"
+	"waybill/internal/ui"
+	"waybill/registry"
+)
+
+// archiveName is the name a bundle has in an archive or a layout.
+func archiveName(release *bundle.Release) string { return release.Name + "-" + release.Version }
+
+// nameDestination fills in the tag or name under which a bundle is published
+// where the person named none: the version in a registry, name and version in
+// an archive or a layout.
+func nameDestination(loc registry.Location, release *bundle.Release) (registry.Location, string, error) {
+	if loc.Kind == registry.Registry {
+		if loc.Ref.Tag == "" {
+			tag, err := ref.Tag(release.Version)
+			if err != nil {
+				return loc, "", err
+			}
+			loc.Ref.Tag = tag
+		}
+		return loc, loc.Ref.Tag, nil
+	}
+	if loc.Name == "" {
+		loc.Name = archiveName(release)
+	}
+	return loc, loc.Name, nil
+}
+
+// A tagGuard keeps a version's tag on its content.
+type tagGuard struct {
+	version    string
+	bundleName string
+	overwrite  bool
+}
+
+// A movedTagError reports a version's tag that names other content.
+type movedTagError struct {
+	tag      string
+	old, new ocispec.Descriptor
+}
+
+func (e *movedTagError) Error() string {
+	return fmt.Sprintf("tag %q already names %s, not %s", e.tag, e.old.Digest, e.new.Digest)
+}
+
+type tagResolver interface {
+	Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error)
+}
+
+var _ tagResolver = content.Resolver(nil)
+
+// check refuses to move the tag of a version to other content; other tags
+// move, and both digests are said.
+func (g tagGuard) check(ctx context.Context, dst tagResolver, tag string, root ocispec.Descriptor, talk *ui.Talk) error {
+	old, err := dst.Resolve(ctx, tag)
+	var notFound *registry.NotFoundError
+	switch {
+	case errors.As(err, &notFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking up tag %q: %w", tag, err)
+	case old.Digest == root.Digest:
+		return nil
+	}
+	versionTag, _ := ref.Tag(g.version)
+	if (tag == versionTag || tag == g.bundleName) && !g.overwrite {
+		return &movedTagError{tag: tag, old: old, new: root}
+	}
+	talk.Sayf("tag %q moves from %s to %s", tag, old.Digest, root.Digest)
+	return nil
+}

@@ -1,0 +1,87 @@
+// Package door is how both programs open a bundle: a location, the settings of
+// the registries and a policy become a bundle whose bytes and signatures have
+// been checked, in one order for every command.
+//
+// It joins the rooms bundle, registry and signing and knows nothing of
+// clusters or charts. Try [Open] first.
+package door
+
+import (
+	"context"
+	"fmt"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"waybill/bundle"
+	"waybill/registry"
+	"waybill/signing"
+)
+
+// Options says how far [Open] goes.
+type Options struct {
+	// Policy says who may have signed. Nil is no policy.
+	Policy *signing.Policy
+	// NeedPolicy refuses to open without a policy: for commands that trust
+	// what they open. Otherwise content is checked by digest only and the
+	// result says that nothing was verified.
+	NeedPolicy bool
+	// ReadData reads and hashes every blob of a registry too; archives and
+	// layouts are always read whole.
+	ReadData bool
+	// SkipContent stops after root and signatures: for commands that look at
+	// the list of contents and not at the content.
+	SkipContent bool
+}
+
+// Opened is a bundle that was let in. Close it.
+type Opened struct {
+	Bundle       *bundle.Bundle
+	Source       *registry.Source
+	Root         ocispec.Descriptor
+	Location     registry.Location // with the root's digest
+	Verification Verification
+	Content      bundle.CheckResult // the zero value when SkipContent
+}
+
+// Close closes the source.
+func (o *Opened) Close() error { return o.Source.Close() }
+
+// Open opens the bundle at loc. The first failure in this order decides: the
+// place cannot be opened (errors of the room registry), root or signature
+// bytes are not what their digests say ([*bundle.ContentError],
+// [*signing.ContentError]), the policy does not accept the signatures
+// ([*signing.RefusedError], [*NoPolicyError]), the rest is absent or not true
+// ([*bundle.ContentError], [*bundle.NewerError]).
+func Open(ctx context.Context, client *registry.Client, loc registry.Location, opts Options) (*Opened, error) {
+	src, err := client.Open(ctx, loc)
+	if err != nil {
+		return nil, err
+	}
+	o := &Opened{Source: src, Root: src.Root, Location: src.Location}
+	if err := o.open(ctx, opts); err != nil {
+		src.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *Opened) open(ctx context.Context, opts Options) (err error) {
+	if _, err := content.FetchAll(ctx, o.Source, o.Root); err != nil {
+		return fmt.Errorf("reading the root of %s: %w", o.Location, err)
+	}
+	if o.Verification, err = verify(ctx, o.Source, o.Root, opts); err != nil {
+		return err
+	}
+	if o.Bundle, err = bundle.Open(ctx, o.Source, o.Root); err != nil {
+		return fmt.Errorf("opening %s: %w", o.Location, err)
+	}
+	if opts.SkipContent {
+		return nil
+	}
+	check := bundle.CheckOptions{ReadData: opts.ReadData || o.Source.Local(), Exists: o.Source.Has}
+	if o.Content, err = o.Bundle.Check(ctx, check); err != nil {
+		return fmt.Errorf("checking %s: %w", o.Location, err)
+	}
+	return nil
+}

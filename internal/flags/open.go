@@ -1,0 +1,174 @@
+package flags
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/bundle"
+	"waybill/internal/door"
+	"waybill/internal/ui"
+	"waybill/registry"
+)
+
+// Locations parses the locations a person typed.
+func Locations(words []string) ([]registry.Location, error) {
+	var out []registry.Location
+	for _, word := range words {
+		loc, err := registry.ParseLocation(word)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, loc)
+	}
+	return out, nil
+}
+
+// RegistrySettings returns how registries are reached, as the flags want it.
+// --plain-http and --insecure-skip-tls-verify count for the hosts of named.
+func RegistrySettings(c *cli.Context, named ...registry.Location) (registry.Settings, error) {
+	s := registry.Settings{
+		CAFiles: c.StringSlice("ca-file"), CertFile: c.String("cert-file"), KeyFile: c.String("key-file"),
+		PlainHTTPHosts: c.StringSlice("plain-http-host"), InsecureHosts: c.StringSlice("insecure-host"),
+		TLSHosts: c.StringSlice("tls-host"), ConfigFile: c.String("registry-config"),
+		Concurrency: c.Int("concurrency"), Retry: c.Int("retry"),
+		UserAgent: "waybill/" + Version, Getenv: os.Getenv,
+	}
+	if s.Concurrency < 1 {
+		return s, Usagef("--concurrency %d: at least one transfer must run", s.Concurrency)
+	}
+	if s.Retry < 0 {
+		return s, Usagef("--retry %d: it is a number of times", s.Retry)
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		s.Home = home
+	}
+	for _, loc := range named {
+		if loc.Kind != registry.Registry {
+			continue
+		}
+		if c.Bool("plain-http") {
+			s.PlainHTTPHosts = append(s.PlainHTTPHosts, loc.Ref.Host)
+		}
+		if c.Bool("insecure-skip-tls-verify") {
+			s.InsecureHosts = append(s.InsecureHosts, loc.Ref.Host)
+		}
+	}
+	if c.Bool("debug") {
+		s.Wrap = ui.LogRequests(c.App.ErrWriter)
+	}
+	return s, nil
+}
+
+// PolicyChoice returns what the flags and the known places say of the policy.
+func PolicyChoice(c *cli.Context) (door.PolicyChoice, error) {
+	choice := door.PolicyChoice{
+		Flags: bundle.VerifyBlock{
+			Keys: c.StringSlice("key"), TrustedRoot: c.String("trusted-root"),
+			RequireLog: c.Bool("require-log"), RequireTimestamp: c.Bool("require-timestamp"),
+			Threshold: c.Int("threshold"), AllowUnsigned: c.Bool("allow-unsigned"),
+		},
+		File: c.String("policy"),
+	}
+	if choice.Flags.Threshold < 1 {
+		return choice, Usagef("--threshold %d: at least one signer must be needed", choice.Flags.Threshold)
+	}
+	identity, err := identityFlags(c)
+	if err != nil {
+		return choice, err
+	}
+	choice.Flags.Identities = identity
+	if dir, err := os.UserConfigDir(); err == nil {
+		choice.Known = append(choice.Known, filepath.Join(dir, "waybill", "policy.yaml"))
+	}
+	choice.Known = append(choice.Known, filepath.FromSlash("/etc/waybill/policy.yaml"))
+	return choice, nil
+}
+
+func identityFlags(c *cli.Context) ([]bundle.Identity, error) {
+	id := bundle.Identity{
+		Subject: c.String("certificate-identity"), SubjectRegexp: c.String("certificate-identity-regexp"),
+		Issuer: c.String("certificate-oidc-issuer"),
+	}
+	switch {
+	case id == bundle.Identity{}:
+		return nil, nil
+	case id.Subject == "" && id.SubjectRegexp == "":
+		return nil, &UsageError{Message: "--certificate-oidc-issuer says who vouches, not for whom", Hint: "add --certificate-identity"}
+	case id.Subject != "" && id.SubjectRegexp != "":
+		return nil, Usagef("--certificate-identity and --certificate-identity-regexp exclude each other")
+	case id.Issuer == "":
+		return nil, &UsageError{Message: "a certificate identity counts only with the issuer that vouches for it", Hint: "add --certificate-oidc-issuer"}
+	}
+	return []bundle.Identity{id}, nil
+}
+
+// Open opens the bundle at the location a person typed, as the registry and
+// policy flags and the policy files want it, and says on stderr what was
+// verified. A site's verify block and registry settings are in site.
+func Open(c *cli.Context, word string, opts door.Options, site ...SiteSettings) (*door.Opened, error) {
+	loc, err := registry.ParseLocation(word)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := RegistrySettings(c, loc)
+	if err != nil {
+		return nil, err
+	}
+	choice, err := PolicyChoice(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range site {
+		choice.Site, choice.SiteFile = s.Verify, s.File
+		s.apply(&settings)
+	}
+	if opts.Policy, err = door.LoadPolicy(c.Context, choice); err != nil {
+		return nil, err
+	}
+	client, err := registry.NewClient(settings)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := door.Open(c.Context, client, loc, opts)
+	if err != nil {
+		return nil, err
+	}
+	Talk(c).Sayf("%s: %s", opened.Location, opened.Verification)
+	return opened, nil
+}
+
+// SiteSettings is what a site file says of opening a bundle.
+type SiteSettings struct {
+	File     string // the site file, for messages and relative paths
+	Verify   *bundle.VerifyBlock
+	Registry *bundle.SiteRegistry
+}
+
+// apply adds the site file's registry settings to those of the flags, which win.
+func (s SiteSettings) apply(settings *registry.Settings) {
+	r := s.Registry
+	if r == nil {
+		return
+	}
+	for _, file := range r.CAFiles {
+		settings.CAFiles = append(settings.CAFiles, s.path(file))
+	}
+	if settings.CertFile == "" && settings.KeyFile == "" {
+		settings.CertFile, settings.KeyFile = s.path(r.CertFile), s.path(r.KeyFile)
+	}
+	if settings.ConfigFile == "" {
+		settings.ConfigFile = s.path(r.ConfigFile)
+	}
+	settings.PlainHTTPHosts = append(settings.PlainHTTPHosts, r.PlainHTTPHosts...)
+	settings.InsecureHosts = append(settings.InsecureHosts, r.InsecureHosts...)
+	settings.TLSHosts = append(settings.TLSHosts, r.TLSHosts...)
+}
+
+func (s SiteSettings) path(name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(s.File), name)
+}
