@@ -1,0 +1,221 @@
+package charts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/ignore"
+	"sigs.k8s.io/yaml"
+
+	"waybill/internal/tarball"
+)
+
+// A LinkError reports a link in a chart's folder that cannot be packed.
+type LinkError struct {
+	Path   string // of the link, below the chart's folder
+	Target string // where it leads
+	Reason string
+}
+
+func (e *LinkError) Error() string {
+	return fmt.Sprintf("link %s (to %s) %s; copy what it names into the chart, or list it in .helmignore", e.Path, e.Target, e.Reason)
+}
+
+// resolveFolder packs the folder and reads the pack again, so that a chart
+// from a folder went through the same checks as one from an archive.
+func resolveFolder(src, full string) (*Chart, error) {
+	meta, err := readChartFile(src, full)
+	if err != nil {
+		return nil, err
+	}
+	files, err := readFolder(full)
+	if err != nil {
+		return nil, &InvalidError{Chart: fmt.Sprintf("%q", src), Err: err}
+	}
+	for i := range files {
+		files[i].Name = meta.Name + "/" + files[i].Name
+	}
+	var plain, packed bytes.Buffer
+	if err := tarball.Write(&plain, files); err != nil {
+		return nil, &InvalidError{Chart: fmt.Sprintf("%q", src), Err: err}
+	}
+	if err := tarball.WriteGzip(&packed, files); err != nil {
+		return nil, &InvalidError{Chart: fmt.Sprintf("%q", src), Err: err}
+	}
+	c, err := openArchive(packed.Bytes(), nil)
+	if err != nil {
+		return nil, named(err, src)
+	}
+	c.Files = digest.FromBytes(plain.Bytes())
+	c.Source = src
+	c.Inputs = inputsDigest([]string{"path " + src, "files " + c.Files.String()})
+	return c, nil
+}
+
+// readChartFile reads the one thing packing needs to know: the chart's name.
+func readChartFile(src, full string) (*chart.Metadata, error) {
+	data, err := readBounded(filepath.Join(full, "Chart.yaml"), maxChartFileBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &SourceError{Path: src, Looked: full, Reason: "is a folder without Chart.yaml", Advice: folderAdvice(full), Err: err}
+	}
+	if err != nil {
+		return nil, &SourceError{Path: src, Looked: full, Reason: "its Chart.yaml cannot be read", Err: err}
+	}
+	meta := &chart.Metadata{}
+	if err := yaml.Unmarshal(bytes.TrimPrefix(data, utf8BOM), meta); err != nil {
+		return nil, &InvalidError{Chart: fmt.Sprintf("%q", src), Err: fmt.Errorf("reading Chart.yaml: %w", err)}
+	}
+	if !chartName.MatchString(meta.Name) || meta.Name == "." || meta.Name == ".." {
+		return nil, &InvalidError{Chart: fmt.Sprintf("%q", src), Err: fmt.Errorf("name %q in Chart.yaml is no chart name", meta.Name)}
+	}
+	return meta, nil
+}
+
+// folderAdvice names the charts one level down, which is where they are when
+// somebody names the folder of all charts.
+func folderAdvice(full string) string {
+	found, err := filepath.Glob(filepath.Join(full, "*", "Chart.yaml"))
+	if err != nil || len(found) == 0 {
+		return pathAdvice
+	}
+	const most = 5
+	var names []string
+	for _, f := range found[:min(len(found), most)] {
+		names = append(names, filepath.Base(filepath.Dir(f)))
+	}
+	return "charts below it: " + strings.Join(names, ", ")
+}
+
+// readFolder is the list of files Helm would load from the folder, with the
+// bytes they have. Version control's own folder never counts.
+func readFolder(dir string) ([]tarball.File, error) {
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := ignoreRules(root)
+	if err != nil {
+		return nil, err
+	}
+	w := &walker{root: root, rules: rules, left: maxChartTotalBytes}
+	if err := w.folder("", []string{root}); err != nil {
+		return nil, err
+	}
+	return w.files, nil
+}
+
+func ignoreRules(root string) (*ignore.Rules, error) {
+	rules := ignore.Empty()
+	data, err := readBounded(filepath.Join(root, ignore.HelmIgnore), maxChartFileBytes)
+	if err == nil {
+		rules, err = ignore.Parse(bytes.NewReader(data))
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", ignore.HelmIgnore, err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	rules.AddDefaults()
+	return rules, nil
+}
+
+// walker collects the files of one folder.
+type walker struct {
+	root  string
+	rules *ignore.Rules
+	files []tarball.File
+	left  int64
+}
+
+// folder reads what lies in one folder below the root. The trail is where we
+// have been, with links followed, so that a circle is found.
+func (w *walker) folder(name string, trail []string) error {
+	entries, err := os.ReadDir(filepath.Join(w.root, filepath.FromSlash(name)))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := w.entry(path.Join(name, entry.Name()), entry, trail); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) entry(name string, entry fs.DirEntry, trail []string) error {
+	full := filepath.Join(w.root, filepath.FromSlash(name))
+	info, err := os.Lstat(full)
+	if err != nil {
+		return err
+	}
+	isLink := info.Mode()&fs.ModeSymlink != 0
+	if isLink {
+		// Helm asks the rules about what the link leads to.
+		if target, err := os.Stat(full); err == nil {
+			info = target
+		}
+	}
+	if entry.Name() == ".git" || w.rules.Ignore(name, info) {
+		return nil
+	}
+	real := filepath.Join(trail[len(trail)-1], entry.Name())
+	if isLink {
+		if real, err = w.follow(name, full); err != nil {
+			return err
+		}
+	}
+	switch {
+	case info.IsDir():
+		for _, before := range trail {
+			if before == real {
+				return &LinkError{Path: name, Target: real, Reason: "leads in a circle"}
+			}
+		}
+		return w.folder(name, append(trail[:len(trail):len(trail)], real))
+	case info.Mode().IsRegular():
+		return w.file(name, full)
+	}
+	return fmt.Errorf("%s is no regular file (%s); list it in .helmignore", name, info.Mode().Type())
+}
+
+// follow resolves a link that must stay below the root.
+func (w *walker) follow(name, full string) (string, error) {
+	written, err := os.Readlink(full)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(full)
+	if err != nil {
+		return "", &LinkError{Path: name, Target: written, Reason: "leads nowhere"}
+	}
+	inside, err := filepath.Rel(w.root, real)
+	if err != nil || inside == ".." || strings.HasPrefix(inside, ".."+string(filepath.Separator)) {
+		return "", &LinkError{Path: name, Target: written, Reason: "leads out of the chart's folder"}
+	}
+	return real, nil
+}
+
+func (w *walker) file(name, full string) error {
+	data, err := readBounded(full, min(maxChartFileBytes, w.left))
+	if err != nil {
+		info, statErr := os.Stat(full)
+		switch {
+		case statErr == nil && info.Size() > maxChartFileBytes:
+			return fmt.Errorf("%s is larger than Helm loads (%d bytes); list it in .helmignore when no template reads it", name, maxChartFileBytes)
+		case statErr == nil && info.Size() > w.left:
+			return fmt.Errorf("the folder holds more than Helm loads (%d bytes), from %s on; list what the chart does not need in .helmignore", maxChartTotalBytes, name)
+		}
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	w.left -= int64(len(data))
+	w.files = append(w.files, tarball.File{Name: name, Mode: 0o644, Data: data})
+	return nil
+}
