@@ -45,6 +45,9 @@ func (e *FileError) Error() string {
 
 func (e *FileError) Unwrap() error { return e.Err }
 
+// UsageHint returns "": the message says which file it is.
+func (e *FileError) UsageHint() string { return "" }
+
 // WriteFile writes a file beside its place and renames it there, so that a
 // half-written one is never seen.
 func WriteFile(path string, data []byte, mode fs.FileMode) (err error) {

@@ -18,6 +18,9 @@ type UsageError struct {
 
 func (e *UsageError) Error() string { return e.Message }
 
+// UsageHint returns what to type instead, or "".
+func (e *UsageError) UsageHint() string { return e.Hint }
+
 // Usagef returns a [UsageError] without a hint.
 func Usagef(format string, args ...any) *UsageError {
 	return &UsageError{Message: fmt.Sprintf(format, args...)}
