@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/invopop/jsonschema"
@@ -64,7 +65,7 @@ type Component struct {
 	Profiles        []Profile      `json:"profiles,omitempty" jsonschema_description:"Further value sets, of which a site may pick one."`
 	Parameters      *Parameters    `json:"parameters,omitempty" jsonschema_description:"What a site may set; absent: everything."`
 	CRDs            string         `json:"crds,omitempty" jsonschema:"enum=upgrade,enum=create,enum=skip,default=upgrade" jsonschema_description:"What happens to the chart's crds folder."`
-	Timeout         Duration       `json:"timeout,omitempty" jsonschema:"default=10m" jsonschema_description:"How long the component may take to become ready."`
+	Timeout         Duration       `json:"timeout,omitempty" jsonschema_description:"How long the component may take to become ready; 10m when absent."`
 	Images          []ImageRef     `json:"images,omitempty" jsonschema_description:"Images beyond those discovery finds."`
 	IgnoreImages    []string       `json:"ignoreImages,omitempty" jsonschema:"minLength=1" jsonschema_description:"Patterns of texts that look like images and are none."`
 }
@@ -102,6 +103,21 @@ func (s ChartSource) Kind() string {
 		return SourcePath
 	}
 	return ""
+}
+
+// String returns the names of a source's parts as a person would say them, and
+// as the lock's source has them: the repository with the chart's name, the path,
+// the repository with ref and path, or the files.
+func (s ChartSource) String() string {
+	switch s.Kind() {
+	case SourceRepository:
+		return strings.TrimSuffix(s.Repository, "/") + "/" + s.Name
+	case SourceGit:
+		return s.Git + "//" + s.Path + "@" + s.Ref
+	case SourceManifests:
+		return strings.Join(s.Manifests, ", ")
+	}
+	return s.Path
 }
 
 // A Profile is a named set of values that a site may pick.

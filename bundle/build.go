@@ -1,0 +1,341 @@
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+)
+
+// Spec is what [Build] packs.
+type Spec struct {
+	ReleaseFile []byte            // as written
+	Release     *Release          // ReleaseFile parsed; nil: Build parses it
+	Lock        *Lock             // of MakeLock or ParseLock
+	ValuesFiles map[string][]byte // by the path the release file gives; others are left out
+	Charts      map[string]Chart  // by component
+	Annotations map[string]string // further annotations of the root
+}
+
+// BuildOptions are the options of [Build]. The zero value works.
+type BuildOptions struct {
+	Concurrency int                      // pushes at the same time; 4 when 0
+	OnPushed    func(ocispec.Descriptor) // after something was pushed; may run at the same time
+	OnSkipped   func(ocispec.Descriptor) // for what was there already; may run at the same time
+}
+
+// Build packs a release into dst and returns the descriptor of its root. The
+// order is blobs, then the manifests, then the root; nothing is tagged. What is
+// there already is not pushed again. At the end what was pushed is read back.
+// The same spec gives the same digest, always and everywhere.
+//
+// It returns a [FileError] for a release or values file that does not parse, a
+// [LintError], a [StaleError] when lock, release file and charts do not belong
+// together, a [ContentError] when a chart or what was read back is not what it
+// should be, and dst's errors, each with the digest.
+func Build(ctx context.Context, dst content.Storage, spec Spec, opts BuildOptions) (ocispec.Descriptor, error) {
+	if spec.Release == nil {
+		rel, err := ParseRelease("release file", spec.ReleaseFile)
+		if err != nil {
+			return ocispec.Descriptor{}, err
+		}
+		spec.Release = rel
+	}
+	if err := spec.check(); err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	p := newPacking()
+	release, err := p.release(spec)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	charts, err := p.charts(ctx, spec)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	root, err := p.root(spec, append([]ocispec.Descriptor{release}, charts...))
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	return root, p.push(ctx, dst, root, opts)
+}
+
+// check finds what does not belong together before anything is made.
+func (s Spec) check() error {
+	if err := s.Release.lintError(); err != nil {
+		return err
+	}
+	if differences := s.differences(); len(differences) > 0 {
+		return &StaleError{Differences: differences}
+	}
+	for _, path := range s.Release.ValuesFilePaths() {
+		data, ok := s.ValuesFiles[path]
+		if !ok {
+			return fmt.Errorf("values file %q is named by the release file and not given", path)
+		}
+		if _, err := ParseValues(path, data); err != nil {
+			return err
+		}
+	}
+	for _, key := range sortedKeys(s.Annotations) {
+		if key == ocispec.AnnotationTitle || key == ocispec.AnnotationVersion || strings.HasPrefix(key, "waybill.") {
+			return fmt.Errorf("annotation %q belongs to the bundle itself", key)
+		}
+	}
+	return nil
+}
+
+func (s Spec) differences() []string {
+	var differences []string
+	if s.Lock.Release.Name != s.Release.Name {
+		differences = append(differences, fmt.Sprintf("the release is %s, locked is %s", s.Release.Name, s.Lock.Release.Name))
+	}
+	for _, name := range s.Release.ComponentNames() {
+		locked, isLocked := s.Lock.Chart(name)
+		chart, isThere := s.Charts[name]
+		switch {
+		case !isLocked:
+			differences = append(differences, fmt.Sprintf("component %s is not in the lock", name))
+		case !isThere:
+			differences = append(differences, fmt.Sprintf("component %s has no chart", name))
+		case chart.Descriptor().Digest != locked.Manifest:
+			differences = append(differences, fmt.Sprintf("component %s: its chart is %s, locked is %s", name, chart.Descriptor().Digest, locked.Manifest))
+		}
+	}
+	for _, locked := range s.Lock.Charts {
+		if _, err := s.Release.Component(locked.Component); err != nil {
+			differences = append(differences, fmt.Sprintf("component %s is locked and not in the release file", locked.Component))
+		}
+	}
+	return differences
+}
+
+// A packing is a bundle about to be pushed.
+type packing struct {
+	blobs     map[digest.Digest]item
+	manifests map[digest.Digest]item
+}
+
+// An item is content to push: bytes at hand, or a place to fetch them from.
+type item struct {
+	desc ocispec.Descriptor
+	data []byte
+	from content.Fetcher
+}
+
+func newPacking() *packing {
+	return &packing{blobs: map[digest.Digest]item{}, manifests: map[digest.Digest]item{}}
+}
+
+func (p *packing) blob(mediaType string, data []byte) ocispec.Descriptor {
+	desc := content.NewDescriptorFromBytes(mediaType, data)
+	p.blobs[desc.Digest] = item{desc: desc, data: data}
+	return desc
+}
+
+func (p *packing) manifest(mediaType string, manifest any) (ocispec.Descriptor, error) {
+	data, err := json.Marshal(manifest)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	desc := content.NewDescriptorFromBytes(mediaType, data)
+	p.manifests[desc.Digest] = item{desc: desc, data: data}
+	return desc, nil
+}
+
+// release makes the manifest of role release and returns its entry.
+func (p *packing) release(spec Spec) (ocispec.Descriptor, error) {
+	lock, err := spec.Lock.Encode()
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	layers := []ocispec.Descriptor{
+		p.blob(MediaTypeReleaseFile, spec.ReleaseFile),
+		p.blob(MediaTypeLock, lock),
+	}
+	for _, path := range spec.Release.ValuesFilePaths() {
+		layer := p.blob(MediaTypeValues, spec.ValuesFiles[path])
+		layer.Annotations = map[string]string{ocispec.AnnotationTitle: path}
+		layers = append(layers, layer)
+	}
+	desc, err := p.manifest(ocispec.MediaTypeImageManifest, ocispec.Manifest{
+		Versioned:    specs.Versioned{SchemaVersion: 2},
+		MediaType:    ocispec.MediaTypeImageManifest,
+		ArtifactType: ArtifactTypeRelease,
+		Config:       p.blob(ocispec.MediaTypeEmptyJSON, []byte("{}")),
+		Layers:       layers,
+	})
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("writing the release manifest: %w", err)
+	}
+	desc.Annotations = map[string]string{AnnotationRole: RoleRelease}
+	return desc, nil
+}
+
+// charts takes in every chart and returns their entries, by digest.
+func (p *packing) charts(ctx context.Context, spec Spec) ([]ocispec.Descriptor, error) {
+	entries := map[string]ocispec.Descriptor{}
+	for _, name := range spec.Release.ComponentNames() { // sorted, so the component lists are
+		locked, _ := spec.Lock.Chart(name)
+		chart := spec.Charts[name]
+		key := chart.Descriptor().Digest.String()
+		if entry, there := entries[key]; there {
+			entry.Annotations[AnnotationComponent] += "," + name
+			continue
+		}
+		if err := p.chart(ctx, chart, locked); err != nil {
+			return nil, err
+		}
+		entries[key] = ocispec.Descriptor{
+			MediaType: chart.Descriptor().MediaType,
+			Digest:    chart.Descriptor().Digest,
+			Size:      chart.Descriptor().Size,
+			Annotations: map[string]string{
+				AnnotationRole:            RoleChart,
+				AnnotationComponent:       name,
+				ocispec.AnnotationTitle:   locked.Name,
+				ocispec.AnnotationVersion: locked.Version,
+			},
+		}
+	}
+	sorted := make([]ocispec.Descriptor, 0, len(entries))
+	for _, key := range sortedKeys(entries) {
+		sorted = append(sorted, entries[key])
+	}
+	return sorted, nil
+}
+
+func (p *packing) chart(ctx context.Context, chart Chart, locked LockedChart) error {
+	desc := chart.Descriptor()
+	whose := owner{component: locked.Component, chart: locked.Name + " " + locked.Version}
+	data, err := fetch(ctx, chart, desc, maxManifestBytes, whose)
+	if err != nil {
+		return err
+	}
+	manifest, err := parseChartManifest(data, desc, whose)
+	if err != nil {
+		return err
+	}
+	if layer, err := chartLayer(manifest, desc, whose); err != nil {
+		return err
+	} else if layer.Digest != locked.Content {
+		return whose.wrong(desc.Digest, "holds the chart %s, locked is %s", layer.Digest, locked.Content)
+	}
+	for _, blob := range append([]ocispec.Descriptor{manifest.Config}, manifest.Layers...) {
+		p.blobs[blob.Digest] = item{desc: plain(blob), from: chart}
+	}
+	p.manifests[desc.Digest] = item{desc: plain(desc), data: data}
+	return nil
+}
+
+// plain returns a descriptor without anything but what names the content.
+func plain(desc ocispec.Descriptor) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size}
+}
+
+func (p *packing) root(spec Spec, entries []ocispec.Descriptor) (ocispec.Descriptor, error) {
+	annotations := map[string]string{
+		ocispec.AnnotationTitle:   spec.Lock.Release.Name,
+		ocispec.AnnotationVersion: spec.Lock.Release.Version,
+	}
+	for key, value := range spec.Annotations {
+		annotations[key] = value
+	}
+	root, err := p.manifest(ocispec.MediaTypeImageIndex, ocispec.Index{
+		Versioned:    specs.Versioned{SchemaVersion: 2},
+		MediaType:    ocispec.MediaTypeImageIndex,
+		ArtifactType: ArtifactType,
+		Manifests:    entries,
+		Annotations:  annotations,
+	})
+	if err == nil && root.Size > maxManifestBytes {
+		err = fmt.Errorf("it is %d bytes long; registries take %d", root.Size, maxManifestBytes)
+	}
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("writing the bundle's index: %w", err)
+	}
+	return root, nil
+}
+
+// push pushes blobs, then manifests, then the root, and reads back.
+func (p *packing) push(ctx context.Context, dst content.Storage, root ocispec.Descriptor, opts BuildOptions) error {
+	var children []item
+	for _, i := range sortedItems(p.manifests) {
+		if i.desc.Digest != root.Digest {
+			children = append(children, i)
+		}
+	}
+	for _, step := range [][]item{sortedItems(p.blobs), children, {p.manifests[root.Digest]}} {
+		err := each(ctx, opts.Concurrency, step, func(ctx context.Context, i item) error {
+			return pushItem(ctx, dst, i, opts)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return p.readBack(ctx, dst, opts)
+}
+
+func sortedItems(items map[digest.Digest]item) []item {
+	sorted := make([]item, 0, len(items))
+	for _, i := range items {
+		sorted = append(sorted, i)
+	}
+	slices.SortFunc(sorted, func(a, b item) int { return strings.Compare(a.desc.Digest.String(), b.desc.Digest.String()) })
+	return sorted
+}
+
+func pushItem(ctx context.Context, dst content.Storage, i item, opts BuildOptions) error {
+	there, err := dst.Exists(ctx, i.desc)
+	if err != nil {
+		return fmt.Errorf("asking for %s: %w", i.desc.Digest, err)
+	}
+	if there {
+		if opts.OnSkipped != nil {
+			opts.OnSkipped(i.desc)
+		}
+		return nil
+	}
+	data := i.data
+	if i.from != nil {
+		if data, err = fetch(ctx, i.from, i.desc, maxBlobBytes, owner{}); err != nil {
+			return err
+		}
+	}
+	if err := dst.Push(ctx, i.desc, bytes.NewReader(data)); err != nil && !alreadyThere(err) {
+		return fmt.Errorf("pushing %s: %w", i.desc.Digest, err)
+	}
+	if opts.OnPushed != nil {
+		opts.OnPushed(i.desc)
+	}
+	return nil
+}
+
+// readBack fetches every manifest again and asks for every blob: success is said
+// of what is there, not of what was sent.
+func (p *packing) readBack(ctx context.Context, dst content.Storage, opts BuildOptions) error {
+	err := each(ctx, opts.Concurrency, sortedItems(p.manifests), func(ctx context.Context, i item) error {
+		_, err := fetch(ctx, dst, i.desc, maxManifestBytes, owner{})
+		return err
+	})
+	if err == nil {
+		err = each(ctx, opts.Concurrency, sortedItems(p.blobs), func(ctx context.Context, i item) error {
+			there, err := dst.Exists(ctx, i.desc)
+			if err == nil && !there {
+				err = owner{}.wrong(i.desc.Digest, "missing")
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("reading back what was pushed: %w", err)
+	}
+	return nil
+}

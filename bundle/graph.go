@@ -1,0 +1,207 @@
+package bundle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+)
+
+// Bounds on the graph. An image is at most an index, manifests and blobs deep;
+// 1,000 images of 5 platforms and 30 layers are 150,000 nodes.
+const (
+	maxDepth = 5
+	maxNodes = 1_000_000
+)
+
+// CheckOptions are the options of [Bundle.Check]. The zero value reads and
+// hashes everything.
+type CheckOptions struct {
+	// ReadData reads and hashes every blob although Exists is given.
+	ReadData bool
+	// Exists asks whether a blob of that digest and size is there. nil: every
+	// blob is read and hashed. It may be called at the same time.
+	Exists func(ctx context.Context, desc ocispec.Descriptor) (bool, error)
+	// Concurrency is how many things are looked at at the same time; 4 when 0.
+	Concurrency int
+}
+
+// CheckResult says what [Bundle.Check] looked at, each digest once.
+type CheckResult struct {
+	Manifests int   // read and hashed, the root included
+	Blobs     int   // read and hashed, or asked for
+	Bytes     int64 // the size of all of them
+}
+
+// Check walks the whole bundle from its root: every manifest is read and hashed,
+// every blob is there (or read and hashed, see [CheckOptions]), every chart is
+// the locked one. All that is missing or wrong is reported, as [ContentError]s,
+// joined, in the order of the index; a source that cannot be asked ends the walk
+// with its error.
+func (b *Bundle) Check(ctx context.Context, opts CheckOptions) (CheckResult, error) {
+	w := walk{b: b, opts: opts, seen: map[digest.Digest]bool{b.Root.Digest: true}}
+	w.result = CheckResult{Manifests: 1, Bytes: b.Root.Size}
+	level := w.unseen(b.Index.Manifests, nil)
+	for depth := 0; len(level) > 0; depth++ {
+		if depth == maxDepth || len(w.seen) > maxNodes {
+			return w.result, errors.Join(append(w.wrong, b.wrong("it is nested too deeply or has too many parts"))...)
+		}
+		next, err := w.visit(ctx, level)
+		if err != nil {
+			return w.result, err
+		}
+		level = next
+	}
+	return w.result, errors.Join(w.wrong...)
+}
+
+type walk struct {
+	b      *Bundle
+	opts   CheckOptions
+	seen   map[digest.Digest]bool
+	result CheckResult
+	wrong  []error
+}
+
+// A node is content to look at and whose it is.
+type node struct {
+	desc  ocispec.Descriptor
+	owner owner
+	entry bool // it stands in the root
+}
+
+// unseen makes nodes of the descriptors that were not met before. With no
+// parent they are entries of the root.
+func (w *walk) unseen(descs []ocispec.Descriptor, parent *node) []node {
+	var nodes []node
+	for _, desc := range descs {
+		if w.seen[desc.Digest] {
+			continue
+		}
+		w.seen[desc.Digest] = true
+		if parent == nil {
+			nodes = append(nodes, node{desc: desc, owner: entryOwner(desc), entry: true})
+		} else {
+			nodes = append(nodes, node{desc: desc, owner: parent.owner})
+		}
+	}
+	return nodes
+}
+
+// visit looks at all nodes of a level and returns the next one.
+func (w *walk) visit(ctx context.Context, level []node) ([]node, error) {
+	type found struct {
+		children []ocispec.Descriptor
+		wrong    *ContentError
+	}
+	var mu sync.Mutex
+	results := map[digest.Digest]found{}
+	err := each(ctx, w.opts.Concurrency, level, func(ctx context.Context, n node) error {
+		children, err := w.look(ctx, n)
+		var wrong *ContentError
+		if err != nil && !errors.As(err, &wrong) {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		results[n.desc.Digest] = found{children, wrong}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var next []node
+	for _, n := range level {
+		if wrong := results[n.desc.Digest].wrong; wrong != nil {
+			w.wrong = append(w.wrong, wrong)
+			continue
+		}
+		if isManifest(n.desc.MediaType) {
+			w.result.Manifests++
+		} else {
+			w.result.Blobs++
+		}
+		w.result.Bytes += n.desc.Size
+		next = append(next, w.unseen(results[n.desc.Digest].children, &n)...)
+	}
+	return next, nil
+}
+
+// look reads a manifest and returns what it names, or checks a blob.
+func (w *walk) look(ctx context.Context, n node) ([]ocispec.Descriptor, error) {
+	if !isManifest(n.desc.MediaType) {
+		return nil, w.blob(ctx, n)
+	}
+	data, err := fetch(ctx, w.b.src, n.desc, maxManifestBytes, n.owner)
+	if err != nil {
+		return nil, err
+	}
+	if n.entry && n.desc.Annotations[AnnotationRole] == RoleChart {
+		if _, err := w.b.lockedLayer(data, n.desc); err != nil {
+			return nil, err
+		}
+	}
+	return successors(data, n)
+}
+
+func (w *walk) blob(ctx context.Context, n node) error {
+	if err := n.desc.Digest.Validate(); err != nil || n.desc.Size < 0 {
+		return n.owner.wrong(n.desc.Digest, "no usable digest or size")
+	}
+	if w.opts.Exists == nil || w.opts.ReadData {
+		return hash(ctx, w.b.src, n.desc, n.owner)
+	}
+	there, err := w.opts.Exists(ctx, n.desc)
+	if err != nil {
+		return fetchError(err, n.desc, n.owner)
+	}
+	if !there {
+		return n.owner.wrong(n.desc.Digest, "missing")
+	}
+	return nil
+}
+
+// Docker's names for what OCI took over (image-spec, "Compatibility Matrix").
+const (
+	dockerManifest     = "application/vnd.docker.distribution.manifest.v2+json"
+	dockerManifestList = "application/vnd.docker.distribution.manifest.list.v2+json"
+)
+
+func isManifest(mediaType string) bool {
+	switch mediaType {
+	case ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, dockerManifest, dockerManifestList:
+		return true
+	}
+	return false
+}
+
+// successors returns what a manifest or index names. A subject is not among
+// them: it is what the manifest is about, not a part of it.
+func successors(data []byte, n node) ([]ocispec.Descriptor, error) {
+	var manifest struct {
+		Config    *ocispec.Descriptor  `json:"config"`
+		Layers    []ocispec.Descriptor `json:"layers"`
+		Manifests []ocispec.Descriptor `json:"manifests"`
+	}
+	if err := json.Unmarshal(data, &manifest); err != nil {
+		return nil, n.owner.wrong(n.desc.Digest, "no manifest: %s", err)
+	}
+	var descs []ocispec.Descriptor
+	if manifest.Config != nil {
+		descs = append(descs, *manifest.Config)
+	}
+	descs = append(descs, manifest.Layers...)
+	return append(descs, manifest.Manifests...), nil
+}
+
+// Source returns what the bundle was opened from.
+func (b *Bundle) Source() content.Fetcher { return b.src }
+
+func (r CheckResult) String() string {
+	return fmt.Sprintf("%d manifests and %d blobs, %d bytes", r.Manifests, r.Blobs, r.Bytes)
+}

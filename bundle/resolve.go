@@ -1,0 +1,209 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
+	"oras.land/oras-go/v2/content"
+)
+
+const defaultConcurrency = 4
+
+// A Chart is a Helm chart manifest and the blobs it names.
+type Chart interface {
+	content.Fetcher
+	// Descriptor returns the descriptor of the chart's manifest.
+	Descriptor() ocispec.Descriptor
+}
+
+// A Resolver turns a component's chart source into a chart. [MakeLock] calls it
+// for several components at the same time.
+type Resolver interface {
+	// Resolve finds the component's chart. locked is what the lock says so far,
+	// nil to resolve anew: what is locked and still allowed by the source is
+	// kept. Of the result's Locked, Component is filled in by the caller.
+	Resolve(ctx context.Context, c Component, locked *LockedChart) (Resolved, error)
+}
+
+// Resolved is what a [Resolver] found.
+type Resolved struct {
+	Locked LockedChart
+	Chart  Chart
+}
+
+// Inputs tells, without a network, the digest of all that resolving a component
+// depends on now: what [LockedChart.Inputs] was when it was locked.
+type Inputs interface {
+	Inputs(ctx context.Context, c Component) (digest.Digest, error)
+}
+
+// LockOptions are the options of [MakeLock] and [CompareLock]. The zero value
+// keeps nothing and takes the version from the release file.
+type LockOptions struct {
+	Previous    *Lock    // what is locked so far; nil for nothing
+	Update      []string // components resolved anew although they are locked
+	UpdateAll   bool     // resolve every component anew
+	Version     string   // the release's version instead of the release file's
+	Packed      string   // what is locked and packed; PackedCharts when empty
+	Concurrency int      // components resolved at the same time; 4 when 0
+}
+
+func (o LockOptions) version(rel *Release) string {
+	if o.Version != "" {
+		return o.Version
+	}
+	return rel.Version
+}
+
+func (o LockOptions) packed() string {
+	if o.Packed == "" {
+		return PackedCharts
+	}
+	return o.Packed
+}
+
+// previous returns the lock's entry that a resolver may keep.
+func (o LockOptions) previous(component string) *LockedChart {
+	if o.Previous == nil || o.UpdateAll || slices.Contains(o.Update, component) {
+		return nil
+	}
+	if locked, ok := o.Previous.Chart(component); ok {
+		return &locked
+	}
+	return nil
+}
+
+// MakeLock resolves every component of the release and returns the lock and the
+// charts, by component. Entries of opts.Previous that are still allowed stay,
+// those of components that are gone are dropped.
+//
+// It returns a [LintError] for a release that [Release.Check] finds fault with,
+// [ErrNoVersion], an [UnknownComponentError] for a name in opts.Update, a
+// [FileError] for a version that is none, or the resolver's errors, joined,
+// each with its component.
+func MakeLock(ctx context.Context, rel *Release, r Resolver, opts LockOptions) (*Lock, map[string]Chart, error) {
+	if err := rel.lintError(); err != nil {
+		return nil, nil, err
+	}
+	for _, name := range opts.Update {
+		if _, err := rel.Component(name); err != nil {
+			return nil, nil, err
+		}
+	}
+	if opts.version(rel) == "" {
+		return nil, nil, ErrNoVersion
+	}
+	resolved, err := resolveAll(ctx, rel, r, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	lock := &Lock{
+		APIVersion: APIVersion,
+		Kind:       KindLock,
+		Packed:     opts.packed(),
+		Release:    LockedRelease{Name: rel.Name, Version: opts.version(rel)},
+	}
+	charts := map[string]Chart{}
+	for i, c := range rel.Components {
+		resolved[i].Locked.Component = c.Name
+		lock.Charts = append(lock.Charts, resolved[i].Locked)
+		charts[c.Name] = resolved[i].Chart
+	}
+	text, err := lock.Encode()
+	if err != nil {
+		return nil, nil, err
+	}
+	lock, err = ParseLock("lock", text)
+	return lock, charts, err
+}
+
+// resolveAll resolves all components and reports everything that went wrong, in
+// the order of the release file.
+func resolveAll(ctx context.Context, rel *Release, r Resolver, opts LockOptions) ([]Resolved, error) {
+	resolved := make([]Resolved, len(rel.Components))
+	failed := make([]error, len(rel.Components))
+	var group errgroup.Group
+	group.SetLimit(orDefault(opts.Concurrency))
+	for i, c := range rel.Components {
+		group.Go(func() error {
+			resolved[i], failed[i] = resolve(ctx, c, r, opts)
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in failed
+	return resolved, errors.Join(failed...)
+}
+
+func resolve(ctx context.Context, c Component, r Resolver, opts LockOptions) (Resolved, error) {
+	if err := ctx.Err(); err != nil {
+		return Resolved{}, err
+	}
+	found, err := r.Resolve(ctx, c, opts.previous(c.Name))
+	if err != nil {
+		return Resolved{}, fmt.Errorf("resolving the chart of component %s: %w", c.Name, err)
+	}
+	if got := found.Chart.Descriptor().Digest; got != found.Locked.Manifest {
+		return Resolved{}, fmt.Errorf("resolving the chart of component %s: its manifest is %s, the lock would say %s", c.Name, got, found.Locked.Manifest)
+	}
+	return found, nil
+}
+
+func orDefault(concurrency int) int {
+	if concurrency <= 0 {
+		return defaultConcurrency
+	}
+	return concurrency
+}
+
+// CompareLock returns what makes a lock stale, one fact each: another release or
+// version, another kind of packing, components that were added or dropped, chart
+// sources whose inputs changed. Nil when release file and lock agree. No network
+// is asked. opts.Version and opts.Packed are what the caller wants; Previous and
+// Update are not looked at.
+//
+// Errors are those of in, with the component.
+func CompareLock(ctx context.Context, rel *Release, lock *Lock, in Inputs, opts LockOptions) ([]string, error) {
+	var differences []string
+	say := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
+	if lock.Release.Name != rel.Name {
+		say("the release is %s, locked is %s", rel.Name, lock.Release.Name)
+	}
+	if want := opts.version(rel); want != "" && lock.Release.Version != want {
+		say("the version is %s, locked is %s", want, lock.Release.Version)
+	}
+	if lock.Packed != opts.packed() {
+		say("%s are to be packed, locked are %s", packedWords(opts.packed()), packedWords(lock.Packed))
+	}
+	for _, c := range rel.Components {
+		locked, ok := lock.Chart(c.Name)
+		if !ok {
+			say("component %s is not in the lock", c.Name)
+			continue
+		}
+		now, err := in.Inputs(ctx, c)
+		if err != nil {
+			return nil, fmt.Errorf("comparing component %s with the lock: %w", c.Name, err)
+		}
+		if now != locked.Inputs {
+			say("component %s: its chart %s changed since %s %s was locked", c.Name, c.Chart, locked.Name, locked.Version)
+		}
+	}
+	for _, locked := range lock.Charts {
+		if _, err := rel.Component(locked.Component); err != nil {
+			say("component %s is locked and no longer in the release file", locked.Component)
+		}
+	}
+	return differences, nil
+}
+
+func packedWords(packed string) string {
+	if packed == PackedImages {
+		return "charts and images"
+	}
+	return "charts only"
+}
