@@ -1,0 +1,189 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+)
+
+// ErrNoPrograms reports that the programs of the control plane are not on this machine yet.
+var ErrNoPrograms = errors.New("no kube-apiserver, kube-controller-manager and etcd: run make cluster, or name a folder in WAYBILL_CLUSTER_BIN or KUBEBUILDER_ASSETS")
+
+// A source is where one program comes from, and how long its first build takes on two cores.
+type source struct{ name, path, takes string }
+
+// sources are the programs, the quickest build first.
+func sources() []source {
+	return []source{
+		{"etcd", "go.etcd.io/etcd/server/v3", "a minute or two"},
+		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", "ten to twenty minutes"},
+		{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", "two to five minutes"},
+	}
+}
+
+// Find is the folder that holds the programs: the one that WAYBILL_CLUSTER_BIN or KUBEBUILDER_ASSETS names, else the
+// cache of [Build]. It builds nothing; where programs are missing the error is [ErrNoPrograms], or names the missing one
+// in the named folder.
+func Find() (string, error) {
+	for _, name := range []string{"WAYBILL_CLUSTER_BIN", "KUBEBUILDER_ASSETS"} {
+		if dir := os.Getenv(name); dir != "" {
+			if missing := missing(dir); len(missing) > 0 {
+				return "", fmt.Errorf("%s is %s, which has no %s", name, dir, missing[0].name)
+			}
+			return filepath.Abs(dir)
+		}
+	}
+	tools, err := findTools()
+	if err != nil {
+		return "", err
+	}
+	if len(missing(tools.cache)) > 0 {
+		return "", ErrNoPrograms
+	}
+	return tools.cache, nil
+}
+
+// Available reports whether [Find] finds the programs.
+func Available() bool {
+	_, err := Find()
+	return err == nil
+}
+
+// missing are the programs that a folder does not hold.
+func missing(dir string) []source {
+	var missing []source
+	for _, s := range sources() {
+		if info, err := os.Stat(filepath.Join(dir, s.name)); err != nil || !info.Mode().IsRegular() {
+			missing = append(missing, s)
+		}
+	}
+	return missing
+}
+
+// Build is [Find], but builds into the cache what is missing there; what it does and how long that may take goes to
+// log. Two builds at once wait for each other, and one that was killed leaves nothing half-made.
+func Build(ctx context.Context, log io.Writer) (string, error) {
+	dir, err := Find()
+	if !errors.Is(err, ErrNoPrograms) {
+		return dir, err
+	}
+	tools, err := findTools()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(tools.cache, 0o755); err != nil {
+		return "", fmt.Errorf("making the cache of cluster programs: %w", err)
+	}
+	unlock, err := lockedfile.MutexAt(filepath.Join(tools.cache, "lock")).Lock()
+	if err != nil {
+		return "", fmt.Errorf("waiting for another build of cluster programs: %w", err)
+	}
+	defer unlock()
+	for _, s := range missing(tools.cache) {
+		if err := tools.build(ctx, s, log); err != nil {
+			return "", fmt.Errorf("building %s: %w", s.name, err)
+		}
+	}
+	return tools.cache, nil
+}
+
+// tools is the Go module beside this package that pins the programs.
+type tools struct {
+	dir     string // the module
+	version string // of Kubernetes, as v1.34.4
+	cache   string // where its builds are kept: one folder for each content of go.mod, platform and way to build
+}
+
+// findTools looks for the module from the working directory upwards: tests and go run work inside this repository.
+func findTools() (tools, error) {
+	root, err := findRoot()
+	if err != nil {
+		return tools{}, err
+	}
+	dir := filepath.Join(root, "test", "cluster", "tools")
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return tools{}, fmt.Errorf("reading which Kubernetes the test cluster is: %w", err)
+	}
+	match := regexp.MustCompile(`(?m)^\s*(?:require )?k8s\.io/kubernetes (v(\d+)\.(\d+)\S*)`).FindSubmatch(mod)
+	if match == nil {
+		return tools{}, fmt.Errorf("%s requires no k8s.io/kubernetes", filepath.Join(dir, "go.mod"))
+	}
+	t := tools{dir: dir, version: string(match[1])}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return tools{}, fmt.Errorf("looking for the cache of cluster programs: %w", err)
+	}
+	hash := sha256.New()
+	fmt.Fprintln(hash, runtime.GOOS, runtime.GOARCH, t.flags())
+	hash.Write(mod)
+	t.cache = filepath.Join(cache, "waybill", "cluster", fmt.Sprintf("%s-%x", t.version, hash.Sum(nil)[:6]))
+	return t, nil
+}
+
+// findRoot is the folder of the project's go.mod, at or above the working directory.
+func findRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(mod), "module waybill\n") {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("the working directory is not in the repository of waybill, whose test/cluster/tools pins the cluster's programs")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// flags are those of go build. Without the version variables the server would call itself v0.0.0.
+func (t tools) flags() []string {
+	numbers := strings.SplitN(strings.TrimPrefix(t.version, "v"), ".", 3)
+	const version = "-X k8s.io/component-base/version."
+	return []string{"-mod=readonly", "-trimpath", "-ldflags", strings.Join([]string{
+		"-s -w",
+		version + "gitVersion=" + t.version,
+		version + "gitMajor=" + numbers[0],
+		version + "gitMinor=" + numbers[1],
+		version + "gitTreeState=clean",
+	}, " ")}
+}
+
+// build builds one program beside its place and puts it there when it is whole.
+func (t tools) build(ctx context.Context, s source, log io.Writer) error {
+	fmt.Fprintf(log, "building %s for Kubernetes %s: %s the first time\n", s.name, strings.TrimPrefix(t.version, "v"), s.takes)
+	begun := time.Now()
+	aside, err := os.MkdirTemp(t.cache, "building-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(aside)
+	binary := filepath.Join(aside, s.name)
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, t.flags()...), "-o", binary, s.path)...)
+	cmd.Dir = t.dir
+	// No C compiler is needed, and a workspace of the user's does not change what is built.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	if err := os.Rename(binary, filepath.Join(t.cache, s.name)); err != nil {
+		return err
+	}
+	fmt.Fprintf(log, "built %s in %s\n", s.name, time.Since(begun).Round(time.Second))
+	return nil
+}
