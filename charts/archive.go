@@ -79,7 +79,9 @@ func readArchive(tgz []byte, budget *int64, depth int) ([]tarball.File, error) {
 	if depth > maxNesting {
 		return nil, fmt.Errorf("charts are packed in charts more than %d deep", maxNesting)
 	}
-	limits := tarball.Limits{FileBytes: maxChartFileBytes, TotalBytes: max(*budget, 1)}
+	// Published charts do hold a file twice, where a vendored chart was packed
+	// over a folder of its name (metallb 0.16.1). Helm uses the last.
+	limits := tarball.Limits{FileBytes: maxChartFileBytes, TotalBytes: max(*budget, 1), LastWins: true}
 	entries, err := tarball.ReadGzip(bytes.NewReader(tgz), limits)
 	if err != nil {
 		return nil, err

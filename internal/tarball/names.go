@@ -32,9 +32,12 @@ func newNames() *names {
 }
 
 // addEntry checks one entry of a tar and says whether it is a directory.
-func (n *names) addEntry(header *tar.Header) (isDir bool, err error) {
+func (n *names) addEntry(header *tar.Header, lastWins bool) (isDir bool, err error) {
 	switch header.Typeflag {
 	case tar.TypeReg:
+		if lastWins && n.files[header.Name] {
+			return false, nil
+		}
 		return false, n.addFile(header.Name)
 	case tar.TypeDir:
 		return true, n.addDir(header.Name)

@@ -16,6 +16,9 @@ type Limits struct {
 	Files      int   // entries, directories included; default 50,000
 	FileBytes  int64 // bytes of one file; default 64 MiB
 	TotalBytes int64 // bytes of all files together; default 512 MiB
+	// LastWins takes the last of several files under one name, as unpacking
+	// does. By default they are refused.
+	LastWins bool
 }
 
 // Defaults of [Limits].
@@ -85,6 +88,7 @@ func Read(r io.Reader, l Limits) ([]File, error) {
 	tr := tar.NewReader(stream)
 	seen := newNames()
 	var files []File
+	at := map[string]int{} // name to place in files
 	left := l.TotalBytes
 	for entries := 0; ; {
 		header, err := tr.Next()
@@ -100,7 +104,7 @@ func Read(r io.Reader, l Limits) ([]File, error) {
 		if entries++; entries > l.Files {
 			return nil, &LimitError{What: "entries", Limit: int64(l.Files)}
 		}
-		isDir, err := seen.addEntry(header)
+		isDir, err := seen.addEntry(header, l.LastWins)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +122,13 @@ func Read(r io.Reader, l Limits) ([]File, error) {
 			return nil, stream.explain(err, l)
 		}
 		mode := fs.FileMode(header.Mode).Perm() //nolint:gosec // only the permission bits are kept
-		files = append(files, File{Name: header.Name, Mode: mode, Data: data})
+		file := File{Name: header.Name, Mode: mode, Data: data}
+		if i, twice := at[file.Name]; twice {
+			files[i] = file
+			continue
+		}
+		at[file.Name] = len(files)
+		files = append(files, file)
 	}
 	// The tar ends before the stream does: what follows is padding, and behind
 	// it the checksum of the compressor that tells a truncated file.
