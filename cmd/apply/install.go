@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+	"waybill/rollout"
+)
+
+func installCommand() *cli.Command {
+	return &cli.Command{
+		Name: "install", Aliases: []string{"upgrade", "deploy"},
+		Usage:     "verify a bundle, plan it, and install or upgrade it",
+		ArgsUsage: "SRC [COMPONENT…]",
+		Description: `Signatures and content are checked before anything is read from the cluster, and
+every refusal that can be found is found before the first change. What is
+unchanged is not touched. A run that was killed heals by running again.
+
+  apply install oci://registry.example/shop:1.0.0 --key cosign.pub
+  apply install shop-1.0.0.tar --key cosign.pub -f site.yaml
+  apply install oci://registry.example/shop:1.0.0 web --key cosign.pub
+
+Exit codes: 0 done or nothing to do, 2 usage, 3 verification refused or a
+downgrade, 4 registry says not found or denied, 6 content corrupt, 7 refused
+before the first change, 8 someone else holds the lease, 9 something was changed
+and something failed, 10 registry or cluster not reachable, 130 interrupted.`,
+		Flags: flags.Join(sourceFlags(), planFlags(), []cli.Flag{
+			&cli.BoolFlag{Name: "dry-run", Usage: "plan only, write nothing"},
+			&cli.StringFlag{Name: "on-failure", Value: rollout.OnFailureStop, Usage: "what happens when a component fails: stop, rollback, continue or leave"},
+		}, flags.Cluster(), flags.Common()),
+		Action: runInstall,
+	}
+}
+
+// planFlags are those that decide what is planned, of `plan` and `install`.
+func planFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "instance", Usage: "`NAME` of the installation (default: the site file's, else the release's)"},
+		&cli.BoolFlag{Name: "no-site", Usage: "install without a site file although the last install had one"},
+		&cli.BoolFlag{Name: "allow-downgrade", Usage: "install an older version than the installed one"},
+		&cli.StringFlag{Name: "images", Value: "keep", Usage: "what becomes of image references: keep"},
+		&cli.BoolFlag{Name: "allow-unknown-images", Usage: "let references pass that the lock does not know; a bundle of charts only knows none and checks none"},
+	}
+}
+
+// openPlanned opens the bundle of `plan` and `install` and fills in the
+// request.
+func openPlanned(c *cli.Context) (*source, error) {
+	if mode := c.String("images"); mode != "keep" {
+		return nil, &flags.UsageError{
+			Message: fmt.Sprintf("--images %q: container images come with a later version of waybill; bundles hold charts only", mode),
+			Hint:    "--images keep leaves references as the charts write them",
+		}
+	}
+	src, err := openSource(c, true)
+	if err != nil {
+		return nil, err
+	}
+	src.request.Instance = c.String("instance")
+	src.request.NoSite = c.Bool("no-site")
+	src.request.AllowDowngrade = c.Bool("allow-downgrade")
+	return src, nil
+}
+
+func runInstall(c *cli.Context) error {
+	form, err := flags.Output(c)
+	if err != nil {
+		return err
+	}
+	talk := flags.Talk(c)
+	runner, _, err := connect(c, talk)
+	if err != nil {
+		return err
+	}
+	src, err := openPlanned(c)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	src.request.OnFailure = c.String("on-failure")
+	if c.Bool("dry-run") {
+		return showPlan(c, runner, src.request, form)
+	}
+	outcome, err := runner.Install(c.Context, src.request)
+	if outcome != nil {
+		if perr := printOutcome(c.App.Writer, talk, outcome, form); perr != nil && err == nil {
+			err = perr
+		}
+	}
+	return err
+}
+
+func printOutcome(out io.Writer, talk *ui.Talk, o *rollout.Outcome, form flags.Form) error {
+	for _, warning := range o.Warnings {
+		talk.Warnf("%s", warning)
+	}
+	if form == flags.JSON {
+		return ui.JSON(out, o)
+	}
+	table := ui.NewTable(out)
+	for _, component := range o.Components {
+		table.Row(component.Name, component.Action, component.Outcome, helmStep(component), outcomeDetail(component))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%s %s: %s\n", o.Instance, o.Version, outcomeText(o))
+	return err
+}
+
+func outcomeText(o *rollout.Outcome) string {
+	if o.Status == rollout.StatusUnchanged {
+		return "nothing to do, nothing was written"
+	}
+	return fmt.Sprintf("%s (attempt %d)", o.Status, o.Revision)
+}
+
+// helmStep says which Helm revision a component went from and to.
+func helmStep(c rollout.ComponentOutcome) string {
+	switch {
+	case c.HelmAfter == 0 && c.HelmBefore == 0:
+		return ""
+	case c.HelmAfter == c.HelmBefore || c.HelmAfter == 0:
+		return fmt.Sprintf("helm revision %d", c.HelmBefore)
+	default:
+		return fmt.Sprintf("helm revision %d -> %d", c.HelmBefore, c.HelmAfter)
+	}
+}
+
+func outcomeDetail(c rollout.ComponentOutcome) string {
+	text := c.Reason
+	if c.Seconds > 0 {
+		text = joinText(text, (time.Duration(c.Seconds * float64(time.Second))).Round(100*time.Millisecond).String())
+	}
+	if len(c.WaitedOn) > 0 {
+		text = joinText(text, "waited on "+joinWords(c.WaitedOn))
+	}
+	return text
+}

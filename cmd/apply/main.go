@@ -1,0 +1,51 @@
+// Apply installs release bundles on a Kubernetes cluster as one unit, and
+// tells what is installed.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code) // the only exit in the program
+}
+
+func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	err := flags.Run(ctx, program(), args, in, out, errOut)
+	return ui.Report(ctx, errOut, flags.CalledBy(args), err)
+}
+
+func program() flags.Program {
+	return flags.Program{
+		Name:     "apply",
+		Usage:    "install a release bundle on a Kubernetes cluster as one unit",
+		Version:  flags.Version,
+		Fallback: installWord,
+		Commands: []*cli.Command{
+			planCommand(), installCommand(), statusCommand(), historyCommand(), siteCommand(),
+			uninstallCommand(), renderCommand(), valuesCommand(), flags.VersionCommand("apply"),
+		},
+	}
+}
+
+// installWord makes `apply SRC` mean `apply install SRC` where the word looks
+// like a source and not like a misspelt command.
+func installWord(word string) string {
+	if strings.ContainsAny(word, `/\:`) || strings.HasSuffix(word, ".tar") || isReleaseFile(word) {
+		return "install"
+	}
+	return ""
+}

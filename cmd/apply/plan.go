@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+	"waybill/rollout"
+)
+
+func planCommand() *cli.Command {
+	return &cli.Command{
+		Name: "plan", Usage: "show what an install would change; takes no lease and writes nothing",
+		ArgsUsage: "SRC [COMPONENT…]",
+		Description: `  apply plan oci://registry.example/shop:1.0.0 --key cosign.pub -f site.yaml
+
+Exit codes: 0 done, 2 usage, 3 verification refused or a downgrade, 4 registry
+says not found or denied, 5 (--detailed-exitcode) something would change,
+6 content corrupt, 7 an install would be refused, 10 registry or cluster not
+reachable.`,
+		Flags: flags.Join(sourceFlags(), planFlags(), []cli.Flag{
+			&cli.BoolFlag{Name: "detailed-exitcode", Usage: "exit 5 when something would change"},
+		}, flags.Cluster(), flags.Common()),
+		Action: runPlan,
+	}
+}
+
+func runPlan(c *cli.Context) error {
+	form, err := flags.Output(c)
+	if err != nil {
+		return err
+	}
+	runner, _, err := connect(c, flags.Talk(c))
+	if err != nil {
+		return err
+	}
+	src, err := openPlanned(c)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	return showPlan(c, runner, src.request, form)
+}
+
+// A changesError is the answer of --detailed-exitcode: something would change.
+type changesError struct{ instance string }
+
+func (e *changesError) Error() string { return "an install of " + e.instance + " would change something" }
+
+func (e *changesError) ExitCode() int { return ui.ExitDiffers }
+
+// showPlan prints the plan, also when an install would be refused.
+func showPlan(c *cli.Context, runner *rollout.Runner, request rollout.Request, form flags.Form) error {
+	plan, err := runner.Plan(c.Context, request)
+	var refused *rollout.RefusedError
+	if err != nil && !(errors.As(err, &refused) && plan != nil) {
+		return err
+	}
+	if perr := printPlan(c.App.Writer, flags.Talk(c), plan, form); perr != nil {
+		return perr
+	}
+	if err != nil {
+		return err
+	}
+	if plan.Change && c.Bool("detailed-exitcode") {
+		return &changesError{plan.Instance}
+	}
+	return nil
+}
+
+func printPlan(out io.Writer, talk *ui.Talk, p *rollout.Plan, form flags.Form) error {
+	for _, warning := range p.Warnings {
+		talk.Warnf("%s", warning)
+	}
+	if form == flags.JSON {
+		return ui.JSON(out, p)
+	}
+	installed := "not installed yet"
+	if p.Installed != "" {
+		installed = "installed: " + p.Installed
+	}
+	fmt.Fprintf(out, "%s %s as instance %s on Kubernetes %s (%s)\n", p.Release, p.Version, p.Instance, p.Cluster, installed)
+	for _, ns := range p.Namespaces {
+		if ns.Create {
+			fmt.Fprintf(out, "  namespace %s is created\n", ns.Name)
+		}
+	}
+	for _, heal := range p.Heals {
+		fmt.Fprintf(out, "  %s: Helm revision %d was left %s by an attempt that died; it is marked failed first\n", heal.Component, heal.HelmRevision, heal.Status)
+	}
+	table := ui.NewTable(out)
+	for _, component := range p.Components {
+		table.Row("  "+component.Name, component.Action, chartText(component), component.Namespace, strings.Join(component.Reasons, "; "))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, reason := range p.Reasons {
+		fmt.Fprintf(out, "  %s\n", reason)
+	}
+	if !p.Change {
+		fmt.Fprintln(out, "nothing to do")
+	}
+	return nil
+}
+
+func chartText(c rollout.PlannedComponent) string {
+	return strings.TrimSpace(c.Chart + " " + c.ChartVersion)
+}
+
+func joinText(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ", " + b
+}
+
+func joinWords(words []string) string { return strings.Join(words, ", ") }

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/charts"
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+	"waybill/rollout"
+)
+
+func renderCommand() *cli.Command {
+	return &cli.Command{
+		Name: "render", Aliases: []string{"template"},
+		Usage:     "print manifests as they would be sent",
+		ArgsUsage: "SRC [COMPONENT…]",
+		Description: `No cluster is asked unless --cluster is given: then its version, kinds and
+objects are used. CRDs come first, then hooks and manifests in one stream.
+
+  apply render oci://registry.example/shop:1.0.0 -f site.yaml
+  apply render shop-1.0.0.tar web --kube-version 1.31.0
+
+Exit codes: 0 done, 1 a chart does not render, 2 usage, 3 refused by the policy,
+4 registry says not found or denied, 6 content corrupt, 10 not reachable.`,
+		Flags: flags.Join(sourceFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "kube-version", Usage: "Kubernetes `VERSION` to render for (default: the newest known)"},
+			&cli.StringSliceFlag{Name: "api-versions", Usage: "further API `VERSION` the cluster has (repeatable)"},
+			&cli.BoolFlag{Name: "cluster", Usage: "ask the cluster for its version, kinds and objects"},
+		}, flags.Cluster(), flags.Common()),
+		Action: runRender,
+	}
+}
+
+// A renderedComponent is what `render` says of one component in JSON.
+type renderedComponent struct {
+	Component   string `json:"component"`
+	HelmRelease string `json:"helmRelease"`
+	Namespace   string `json:"namespace"`
+	KubeVersion string `json:"kubeVersion"`
+	Manifest    string `json:"manifest"`
+}
+
+func runRender(c *cli.Context) error {
+	form, err := flags.Output(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("cluster") && (c.IsSet("kube-version") || c.IsSet("api-versions")) {
+		return flags.Usagef("--cluster uses the cluster's own version and kinds; leave out --kube-version and --api-versions")
+	}
+	talk := flags.Talk(c)
+	render, err := renderer(c, talk)
+	if err != nil {
+		return err
+	}
+	src, err := openSource(c, false)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	composed, err := compose(c, src.request, talk)
+	if err != nil {
+		return err
+	}
+	var all []renderedComponent
+	for _, component := range composed {
+		rendered, err := renderOne(c.Context, src, component, render)
+		if err != nil {
+			return err
+		}
+		all = append(all, rendered)
+	}
+	if len(all) > 0 {
+		talk.Sayf("rendered for Kubernetes %s", all[0].KubeVersion)
+	}
+	return printRendered(c.App.Writer, all, form)
+}
+
+// compose collects the values of the request's components. Without --cluster
+// nothing is read for valuesFrom, and that is said.
+func compose(c *cli.Context, request rollout.Request, talk *ui.Talk) ([]rollout.Composed, error) {
+	runner, _, err := connectIf(c, talk)
+	if err != nil {
+		return nil, err
+	}
+	composed, err := rollout.Compose(c.Context, request, runner)
+	if err != nil {
+		return nil, err
+	}
+	for _, component := range composed {
+		for _, skipped := range component.Skipped {
+			talk.Warnf("component %s: values from %s are left out; --cluster reads them", component.Name, skipped)
+		}
+	}
+	return composed, nil
+}
+
+// connectIf connects when --cluster asks for it.
+func connectIf(c *cli.Context, talk *ui.Talk) (*rollout.Runner, *charts.Cluster, error) {
+	if !c.Bool("cluster") {
+		return nil, nil, nil
+	}
+	return connect(c, talk)
+}
+
+// A renderFunc renders a chart, and says for which Kubernetes version.
+type renderFunc func(ctx context.Context, chart *charts.Chart, opts charts.RenderOptions) (*charts.Rendered, string, error)
+
+func renderer(c *cli.Context, talk *ui.Talk) (renderFunc, error) {
+	_, cluster, err := connectIf(c, talk)
+	if err != nil {
+		return nil, err
+	}
+	if cluster != nil {
+		return func(ctx context.Context, chart *charts.Chart, opts charts.RenderOptions) (*charts.Rendered, string, error) {
+			caps, err := cluster.Capabilities(ctx)
+			if err != nil {
+				return nil, "", clusterError(err)
+			}
+			preview, err := cluster.Preview(ctx, charts.Component{
+				Chart: chart, HelmRelease: opts.HelmRelease, Namespace: opts.Namespace, Values: opts.Values,
+			})
+			if err != nil {
+				return nil, "", clusterError(err)
+			}
+			return preview.Rendered, caps.FullVersion, nil
+		}, nil
+	}
+	version := c.String("kube-version")
+	if version == "" {
+		version = charts.NewestKubeVersion()
+	}
+	apiVersions := c.StringSlice("api-versions")
+	return func(_ context.Context, chart *charts.Chart, opts charts.RenderOptions) (*charts.Rendered, string, error) {
+		opts.KubeVersion, opts.APIVersions = version, apiVersions
+		rendered, err := chart.Render(opts)
+		return rendered, version, err
+	}, nil
+}
+
+func renderOne(ctx context.Context, src *source, component rollout.Composed, render renderFunc) (renderedComponent, error) {
+	chart, values, err := openChart(ctx, src, component)
+	if err != nil {
+		return renderedComponent{}, err
+	}
+	rendered, version, err := render(ctx, chart, charts.RenderOptions{
+		HelmRelease: component.HelmRelease, Namespace: component.Namespace, Values: values,
+	})
+	if err != nil {
+		return renderedComponent{}, fmt.Errorf("component %s: %w", component.Name, err)
+	}
+	return renderedComponent{
+		Component: component.Name, HelmRelease: component.HelmRelease, Namespace: component.Namespace,
+		KubeVersion: version, Manifest: manifestText(rendered, component.CRDs != "skip"),
+	}, nil
+}
+
+func openChart(ctx context.Context, src *source, component rollout.Composed) (*charts.Chart, map[string]any, error) {
+	archive, err := src.opened.Bundle.Chart(ctx, component.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	chart, err := charts.Open(archive)
+	if err != nil {
+		return nil, nil, fmt.Errorf("component %s: %w", component.Name, err)
+	}
+	values, err := charts.Merge(chartLayers(component.Layers)...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("component %s: %w", component.Name, err)
+	}
+	return chart, values, nil
+}
+
+func manifestText(r *charts.Rendered, crds bool) string {
+	var text strings.Builder
+	document := func(source, body string) {
+		fmt.Fprintf(&text, "---\n# Source: %s\n%s\n", source, strings.TrimSpace(strings.TrimPrefix(body, "---")))
+	}
+	if crds {
+		for _, crd := range r.CRDs {
+			document(crd.Name, string(crd.Data))
+		}
+	}
+	for _, hook := range r.Hooks {
+		document(hook.Path, hook.Manifest)
+	}
+	text.WriteString(strings.TrimLeft(r.Manifest, "\n"))
+	return text.String()
+}
+
+func printRendered(out io.Writer, all []renderedComponent, form flags.Form) error {
+	if form == flags.JSON {
+		return ui.JSON(out, map[string]any{"components": all})
+	}
+	for _, rendered := range all {
+		if _, err := io.WriteString(out, rendered.Manifest); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/bundle"
+	"waybill/internal/door"
+	"waybill/internal/flags"
+	"waybill/rollout"
+)
+
+// A source is a bundle that was let in, with what the operator says of this
+// site and of the values. Close it.
+type source struct {
+	opened  *door.Opened
+	request rollout.Request
+}
+
+func (s *source) Close() error { return s.opened.Close() }
+
+// sourceFlags are those of every verb that takes a bundle and a site file.
+func sourceFlags() []cli.Flag {
+	return flags.Join([]cli.Flag{
+		&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "site `FILE`"},
+		&cli.StringSliceFlag{Name: "values", Usage: "`COMPONENT=FILE` of further values, - for standard input (repeatable)"},
+		&cli.StringSliceFlag{Name: "set", Usage: "`COMPONENT.KEY=VALUE` as helm's --set has it (repeatable)"},
+	}, flags.Policy(), flags.Registry())
+}
+
+// openSource opens the bundle named by the first argument; further arguments
+// are components.
+func openSource(c *cli.Context, needPolicy bool) (*source, error) {
+	if !c.Args().Present() {
+		return nil, &flags.UsageError{
+			Message: fmt.Sprintf("`%s %s` needs the location of a bundle", c.App.Name, c.Command.Name),
+			Hint:    fmt.Sprintf("%s %s oci://HOST/PATH:TAG, FILE.tar or ./FOLDER", c.App.Name, c.Command.Name),
+		}
+	}
+	word := c.Args().First()
+	if isReleaseFile(word) {
+		return nil, &flags.UsageError{
+			Message: fmt.Sprintf("%q is a release file; installing one without a bundle comes with a later version of waybill", word),
+			Hint:    "`bundle build` makes a bundle from it",
+		}
+	}
+	site, err := readSite(c.String("file"))
+	if err != nil {
+		return nil, err
+	}
+	overlays, err := valueOverlays(c)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := flags.Open(c, word, door.Options{NeedPolicy: needPolicy, ReadData: needPolicy}, site.settings()...)
+	if err != nil {
+		return nil, err
+	}
+	if err := opened.Bundle.Installable(); err != nil {
+		opened.Close()
+		return nil, err
+	}
+	return &source{opened: opened, request: rollout.Request{
+		Source: sourceOf(opened), Site: site.site, SiteText: site.text, SiteFiles: site.values,
+		Components: c.Args().Tail(), Values: overlays,
+	}}, nil
+}
+
+func sourceOf(o *door.Opened) rollout.Source {
+	src := rollout.FromBundle(o.Bundle)
+	src.Location = o.Location.String()
+	src.Signer = strings.Join(o.Verification.Signers, ", ")
+	src.Verification = o.Verification.State
+	return src
+}
+
+// isReleaseFile says whether a word stands for a release file and not for a
+// location.
+func isReleaseFile(word string) bool {
+	return strings.HasSuffix(word, ".yaml") || strings.HasSuffix(word, ".yml")
+}
+
+// A siteFile is a site file on disk with the values files it names. The zero
+// value is none.
+type siteFile struct {
+	path   string
+	text   []byte
+	site   *bundle.Site
+	values map[string][]byte
+}
+
+func readSite(path string) (siteFile, error) {
+	if path == "" {
+		return siteFile{}, nil
+	}
+	text, err := flags.ReadFile(path)
+	if err != nil {
+		return siteFile{}, err
+	}
+	site, err := bundle.ParseSite(path, text)
+	if err != nil {
+		return siteFile{}, err
+	}
+	f := siteFile{path: path, text: text, site: site, values: map[string][]byte{}}
+	for name, component := range site.Components {
+		for _, file := range component.ValuesFiles {
+			data, err := flags.ReadFile(filepath.Join(filepath.Dir(path), filepath.FromSlash(file)))
+			if err != nil {
+				return siteFile{}, fmt.Errorf("values file %q of component %s: %w", file, name, err)
+			}
+			f.values[file] = data
+		}
+	}
+	return f, nil
+}
+
+// settings is what the site file says of opening bundles.
+func (f siteFile) settings() []flags.SiteSettings {
+	if f.site == nil {
+		return nil
+	}
+	return []flags.SiteSettings{{File: f.path, Verify: f.site.Verify, Registry: f.site.Registry}}
+}
+
+// valueOverlays reads --values and --set, the last layers of values.
+func valueOverlays(c *cli.Context) (map[string][]rollout.Layer, error) {
+	overlays := map[string][]rollout.Layer{}
+	stdin := false
+	for _, word := range c.StringSlice("values") {
+		component, path, ok := strings.Cut(word, "=")
+		if !ok || component == "" || path == "" {
+			return nil, &flags.UsageError{Message: fmt.Sprintf("--values %q is not COMPONENT=FILE", word)}
+		}
+		if path == "-" && stdin {
+			return nil, flags.Usagef("--values: standard input can be read once")
+		}
+		stdin = stdin || path == "-"
+		data, err := readValues(c.Context, c.App.Reader, path)
+		if err != nil {
+			return nil, err
+		}
+		overlays[component] = append(overlays[component], rollout.Layer{Name: "--values " + word, YAML: data})
+	}
+	for _, word := range c.StringSlice("set") {
+		component, rest, ok := strings.Cut(word, ".")
+		if !ok || component == "" || !strings.Contains(rest, "=") {
+			return nil, &flags.UsageError{Message: fmt.Sprintf("--set %q is not COMPONENT.KEY=VALUE", word)}
+		}
+		key, _, _ := strings.Cut(rest, "=")
+		overlays[component] = append(overlays[component], rollout.Layer{Name: "--set " + component + "." + key, Set: rest})
+	}
+	return overlays, nil
+}
+
+// maxStdin bounds values from standard input, in bytes.
+const maxStdin = 16 << 20
+
+func readValues(_ context.Context, in io.Reader, path string) ([]byte, error) {
+	if path != "-" {
+		return flags.ReadFile(path)
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxStdin+1))
+	if err == nil && len(data) > maxStdin {
+		err = fmt.Errorf("more than %d bytes on standard input", maxStdin)
+	}
+	return data, err
+}

@@ -1,0 +1,221 @@
+// Package ui is how both programs speak to people: the commentary on stderr,
+// errors with what to do next, and the exit codes.
+//
+// It knows the error types of every room and nothing else of them. The doors
+// are [Talk], for the commentary, and [Report], for the end.
+package ui
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"waybill/bundle"
+	"waybill/charts"
+	"waybill/internal/door"
+	"waybill/registry"
+	"waybill/rollout"
+	"waybill/signing"
+)
+
+// The exit codes of both programs.
+const (
+	ExitDone        = 0
+	ExitFailed      = 1   // failed, cause in the message
+	ExitUsage       = 2   // flags, locations, files that don't parse
+	ExitRefused     = 3   // verification refused, no policy included
+	ExitNotFound    = 4   // a registry says not found or denied; a name that no record has
+	ExitDiffers     = 5   // differences
+	ExitCorrupt     = 6   // content corrupt, incomplete, or newer than the reader
+	ExitPlan        = 7   // refused by the plan, nothing was changed in the cluster
+	ExitHeld        = 8   // someone else holds the lease
+	ExitPartial     = 9   // something was changed and something failed
+	ExitUnreachable = 10  // not reachable, and nothing changed in the cluster
+	ExitInterrupted = 130 // interrupted
+)
+
+// A UsageError is an error of the command line that carries its own hint.
+type usageError interface {
+	error
+	UsageHint() string
+}
+
+// A coder is an error of a verb that knows its exit code, for results that
+// are a code and not a failure of a room.
+type coder interface{ ExitCode() int }
+
+// Report says what went wrong, and what to type next, on w as the named
+// program, and returns the exit code. No error is [ExitDone].
+func Report(ctx context.Context, w io.Writer, name string, err error) int {
+	if err == nil {
+		return ExitDone
+	}
+	code, hint := classify(ctx, name, err)
+	text := err.Error()
+	if code == ExitInterrupted {
+		text = "interrupted: " + text
+	}
+	writeLines(w, name, "error: ", text)
+	if hint != "" {
+		writeLines(w, name, "hint: ", hint)
+	}
+	return code
+}
+
+// classify finds the exit code and the hint of an error. Rooms are asked in
+// the order in which the checks run.
+func classify(ctx context.Context, name string, err error) (int, string) {
+	if code, hint, ok := ofRollout(name, err); ok {
+		return code, hint
+	}
+	if ctx.Err() != nil {
+		return ExitInterrupted, "running it again is right"
+	}
+	for _, of := range []func(string, error) (int, string, bool){ofUsage, ofRegistry, ofSigning, ofBundle, ofCharts} {
+		if code, hint, ok := of(name, err); ok {
+			return code, hint
+		}
+	}
+	var c coder
+	if errors.As(err, &c) {
+		return c.ExitCode(), ""
+	}
+	return ExitFailed, ""
+}
+
+func ofUsage(_ string, err error) (int, string, bool) {
+	var usage usageError
+	if errors.As(err, &usage) {
+		return ExitUsage, usage.UsageHint(), true
+	}
+	var policy *door.PolicyError
+	if errors.As(err, &policy) {
+		return ExitUsage, "", true
+	}
+	return 0, "", false
+}
+
+func ofRegistry(name string, err error) (int, string, bool) {
+	var (
+		location    *registry.LocationError
+		choice      *registry.ChoiceError
+		notFound    *registry.NotFoundError
+		denied      *registry.DeniedError
+		unreachable *registry.UnreachableError
+		content     *registry.ContentError
+	)
+	switch {
+	case errors.As(err, &location):
+		if location.Meant != "" {
+			return ExitUsage, "did you mean " + location.Meant + "?", true
+		}
+		return ExitUsage, "a location is oci://HOST/PATH:TAG, a FILE.tar or a FOLDER", true
+	case errors.As(err, &choice):
+		return ExitUsage, "choose one of them with #NAME, :TAG or @sha256:…", true
+	case errors.As(err, &notFound):
+		return ExitNotFound, "look at the spelling; `bundle list LOCATION` shows what is there", true
+	case errors.As(err, &denied):
+		return ExitNotFound, "log in to the registry (`docker login`, `helm registry login`), or ask for the right to this repository", true
+	case errors.As(err, &unreachable):
+		return ExitUnreachable, "running it again is right once the host answers", true
+	case errors.As(err, &content):
+		return ExitCorrupt, "copy it again from where it came", true
+	}
+	return 0, "", false
+}
+
+func ofSigning(name string, err error) (int, string, bool) {
+	var (
+		content  *signing.ContentError
+		refused  *signing.RefusedError
+		policy   *signing.PolicyError
+		key      *signing.KeyError
+		noPolicy *door.NoPolicyError
+	)
+	switch {
+	case errors.As(err, &content):
+		return ExitCorrupt, "copy it again from where it came", true
+	case errors.As(err, &noPolicy):
+		return ExitRefused, "name who may sign with --key FILE (or --certificate-identity and --certificate-oidc-issuer), --policy FILE or the site file's verify; --policy none verifies nothing and is recorded", true
+	case errors.As(err, &refused):
+		return ExitRefused, "", true
+	case errors.As(err, &policy):
+		return ExitUsage, "", true
+	case errors.As(err, &key):
+		return ExitUsage, "", true
+	}
+	return 0, "", false
+}
+
+func ofBundle(name string, err error) (int, string, bool) {
+	var (
+		file    *bundle.FileError
+		lint    *bundle.LintError
+		stale   *bundle.StaleError
+		unknown *bundle.UnknownComponentError
+		content *bundle.ContentError
+		newer   *bundle.NewerError
+		roles   *bundle.UnknownRoleError
+	)
+	switch {
+	case errors.As(err, &file):
+		return ExitUsage, "", true
+	case errors.Is(err, bundle.ErrNoVersion):
+		return ExitUsage, "write version: into the release file, or give --version", true
+	case errors.As(err, &unknown):
+		return ExitUsage, "", true
+	case errors.As(err, &lint):
+		return ExitFailed, "`bundle lint` shows everything found", true
+	case errors.As(err, &stale):
+		return ExitDiffers, "`bundle lock` makes the lock agree with the release file", true
+	case errors.As(err, &newer), errors.As(err, &roles):
+		return ExitCorrupt, "use a newer waybill", true
+	case errors.As(err, &content), errors.Is(err, bundle.ErrNotBundle):
+		return ExitCorrupt, "", true
+	}
+	return 0, "", false
+}
+
+func ofCharts(name string, err error) (int, string, bool) {
+	var unreachable *charts.UnreachableError
+	if errors.As(err, &unreachable) {
+		return ExitUnreachable, "running it again is right once the cluster answers", true
+	}
+	return 0, "", false
+}
+
+func ofRollout(name string, err error) (int, string, bool) {
+	var (
+		interrupted *rollout.InterruptedError
+		partial     *rollout.PartialError
+		refused     *rollout.RefusedError
+		held        *rollout.HeldError
+		cluster     *rollout.ClusterError
+		notFound    *rollout.NotFoundError
+		downgrade   *rollout.DowngradeError
+		unknown     *rollout.UnknownError
+		usage       *rollout.UsageError
+		newer       *rollout.NewerRecordError
+	)
+	switch {
+	case errors.As(err, &interrupted):
+		return ExitInterrupted, "the attempt is recorded; running it again goes on from here", true
+	case errors.As(err, &partial):
+		return ExitPartial, "`" + name + " status " + partial.Outcome.Instance + "` shows what stands; running the install again goes on from here", true
+	case errors.As(err, &refused):
+		return ExitPlan, "nothing was changed in the cluster", true
+	case errors.As(err, &held):
+		return ExitHeld, "wait until it is free; `" + name + " status " + held.Instance + "` shows how far it is", true
+	case errors.As(err, &cluster):
+		return ExitUnreachable, "nothing was changed; running it again is right once the cluster answers", true
+	case errors.As(err, &notFound):
+		return ExitNotFound, "`" + name + " status` lists what is installed", true
+	case errors.As(err, &downgrade):
+		return ExitRefused, "--allow-downgrade installs it all the same", true
+	case errors.As(err, &unknown), errors.As(err, &usage):
+		return ExitUsage, "", true
+	case errors.As(err, &newer):
+		return ExitPlan, "use a newer waybill", true
+	}
+	return 0, "", false
+}
