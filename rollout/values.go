@@ -1,0 +1,163 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/opencontainers/go-digest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"waybill/bundle"
+)
+
+// defaultValuesKey is the key read from a Secret or ConfigMap when none is
+// named, as Flux has it.
+const defaultValuesKey = "values.yaml"
+
+// layer collects the component's values in their order: the release's
+// valuesFiles, values and profile; the site's valuesFiles, valuesFrom, values
+// and valuesFrom with a targetPath; the request's. What cannot be read is
+// returned as refusals.
+func (r *Runner) layer(ctx context.Context, req *Request, c *component) ([]Refusal, error) {
+	layers, err := releaseLayers(req, c)
+	if err != nil {
+		return nil, err
+	}
+	var plain, targeted []Layer
+	var refusals []Refusal
+	for _, from := range c.site.ValuesFrom {
+		layer, refusal, err := r.valuesFrom(ctx, c, from)
+		switch {
+		case err != nil:
+			return nil, err
+		case refusal != nil:
+			refusals = append(refusals, *refusal)
+		case layer == nil:
+		case from.TargetPath != "":
+			targeted = append(targeted, *layer)
+		default:
+			plain = append(plain, *layer)
+		}
+	}
+	site, err := siteFileLayers(req, c)
+	if err != nil {
+		return nil, err
+	}
+	site = append(site, plain...)
+	if len(c.site.Values) > 0 {
+		site = append(site, Layer{Name: "site file, values", Values: c.site.Values})
+	}
+	site = append(site, targeted...)
+	c.siteLayers = append(site, req.Values[c.Name]...)
+	c.layers = append(layers, c.siteLayers...)
+	return refusals, nil
+}
+
+func releaseLayers(req *Request, c *component) ([]Layer, error) {
+	var layers []Layer
+	for _, path := range c.ValuesFiles {
+		data, ok := req.Source.ValuesFiles[path]
+		if !ok {
+			return nil, fmt.Errorf("component %s: the values file %q is not in the bundle", c.Name, path)
+		}
+		layers = append(layers, Layer{Name: path, YAML: data})
+	}
+	if len(c.Values) > 0 {
+		layers = append(layers, Layer{Name: "release file, values", Values: c.Values})
+	}
+	if len(c.profileValues) > 0 {
+		layers = append(layers, Layer{Name: "profile " + c.profile, Values: c.profileValues})
+	}
+	return layers, nil
+}
+
+func siteFileLayers(req *Request, c *component) ([]Layer, error) {
+	var layers []Layer
+	for _, path := range c.site.ValuesFiles {
+		data, ok := req.SiteFiles[path]
+		if !ok {
+			return nil, &UsageError{Reason: fmt.Sprintf("site file, component %s: the values file %q was not given", c.Name, path)}
+		}
+		layers = append(layers, Layer{Name: path, YAML: data})
+	}
+	return layers, nil
+}
+
+// valuesFrom reads one layer from the cluster. A nil layer without refusal is
+// one that is absent and may be.
+func (r *Runner) valuesFrom(ctx context.Context, c *component, from bundle.ValuesFrom) (*Layer, *Refusal, error) {
+	namespace, key := from.Namespace, from.ValuesKey
+	if namespace == "" {
+		namespace = c.namespace
+	}
+	if key == "" {
+		key = defaultValuesKey
+	}
+	name := fmt.Sprintf("%s %s/%s", from.Kind, namespace, from.Name)
+	refuse := func(why string) (*Layer, *Refusal, error) {
+		return nil, &Refusal{Code: "values-from", Component: c.Name, Message: fmt.Sprintf("valuesFrom %s: %s", name, why)}, nil
+	}
+	data, err := r.objectData(ctx, from.Kind, namespace, from.Name)
+	switch {
+	case apierrors.IsNotFound(err) && from.Optional:
+		return nil, nil, nil
+	case apierrors.IsNotFound(err):
+		return refuse("it does not exist")
+	case err != nil:
+		err = clusterErr("reading "+name, err)
+		if errors.Is(err, errForbidden) {
+			return refuse("it may not be read with these credentials")
+		}
+		return nil, nil, err
+	}
+	text, ok := data[key]
+	switch {
+	case !ok && from.Optional:
+		return nil, nil, nil
+	case !ok:
+		return refuse(fmt.Sprintf("it has no key %q", key))
+	case from.TargetPath != "":
+		return &Layer{Name: name + " key " + key, TargetPath: from.TargetPath, Text: string(text)}, nil, nil
+	}
+	return &Layer{Name: name + " key " + key, YAML: text}, nil, nil
+}
+
+// objectData returns the data of a Secret or ConfigMap.
+func (r *Runner) objectData(ctx context.Context, kind, namespace, name string) (map[string][]byte, error) {
+	if kind == "Secret" {
+		secret, err := r.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return secret.Data, nil
+	}
+	config, err := r.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	data := make(map[string][]byte, len(config.Data)+len(config.BinaryData))
+	for k, v := range config.BinaryData {
+		data[k] = v
+	}
+	for k, v := range config.Data {
+		data[k] = []byte(v)
+	}
+	return data, nil
+}
+
+// merge lays the component's layers over each other and takes their digest.
+func (r *Runner) merge(c *component) error {
+	values, err := r.charts.Merge(c.layers)
+	if err != nil {
+		return &UsageError{Reason: fmt.Sprintf("component %s: merging values: %v", c.Name, err)}
+	}
+	text, err := json.Marshal(values) // keys sorted, numbers as they were written
+	if err != nil {
+		return fmt.Errorf("component %s: encoding values: %w", c.Name, err)
+	}
+	c.values, c.valuesDigest = values, digest.FromBytes(text)
+	return nil
+}
