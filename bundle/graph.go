@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 )
 
 // Bounds on the graph. An image is at most an index, manifests and blobs deep;
@@ -197,11 +195,4 @@ func successors(data []byte, n node) ([]ocispec.Descriptor, error) {
 	}
 	descs = append(descs, manifest.Layers...)
 	return append(descs, manifest.Manifests...), nil
-}
-
-// Source returns what the bundle was opened from.
-func (b *Bundle) Source() content.Fetcher { return b.src }
-
-func (r CheckResult) String() string {
-	return fmt.Sprintf("%d manifests and %d blobs, %d bytes", r.Manifests, r.Blobs, r.Bytes)
 }

@@ -15,7 +15,7 @@ type Site struct {
 	Components     map[string]SiteComponent `json:"components,omitempty" jsonschema_description:"What this site says of components, by name."`
 	Images         *SiteImages              `json:"images,omitempty" jsonschema_description:"Where nodes pull images from."`
 	Verify         *VerifyBlock             `json:"verify,omitempty" jsonschema_description:"Whose signatures are accepted."`
-	HistoryMax     int                      `json:"historyMax,omitempty" jsonschema:"minimum=1,default=10" jsonschema_description:"How many revisions are kept."`
+	HistoryMax     int                      `json:"historyMax,omitempty" jsonschema:"minimum=1,maximum=1000,default=10" jsonschema_description:"How many revisions are kept."`
 
 	doc *document // where things stand in the file, for Check
 }
@@ -30,8 +30,8 @@ type SiteRegistry struct {
 	TLSHosts       []string          `json:"tlsHosts,omitempty" jsonschema:"minLength=1" jsonschema_description:"Loopback hosts spoken to with TLS."`
 	ConfigFile     string            `json:"configFile,omitempty" jsonschema_description:"A Docker configuration file with credentials, relative to this file."`
 	Overrides      map[string]string `json:"overrides,omitempty" jsonschema_description:"Upstream registries or repositories and where their bytes come from instead."`
-	Concurrency    int               `json:"concurrency,omitempty" jsonschema:"minimum=1" jsonschema_description:"How many transfers run at the same time."`
-	Retry          int               `json:"retry,omitempty" jsonschema:"minimum=0" jsonschema_description:"How often a request is tried again."`
+	Concurrency    int               `json:"concurrency,omitempty" jsonschema:"minimum=1,maximum=1000" jsonschema_description:"How many transfers run at the same time."`
+	Retry          int               `json:"retry,omitempty" jsonschema:"minimum=0,maximum=100" jsonschema_description:"How often a request is tried again."`
 }
 
 // SiteComponent is what a site says of one component.
@@ -89,7 +89,7 @@ type VerifyBlock struct {
 	TrustedRoot      string     `json:"trustedRoot,omitempty" jsonschema:"minLength=1" jsonschema_description:"A sigstore trusted root, relative to this file."`
 	RequireLog       bool       `json:"requireLog,omitempty" jsonschema:"default=false" jsonschema_description:"Whether an entry in a transparency log is needed."`
 	RequireTimestamp bool       `json:"requireTimestamp,omitempty" jsonschema:"default=false" jsonschema_description:"Whether a signed timestamp is needed."`
-	Threshold        int        `json:"threshold,omitempty" jsonschema:"minimum=1,default=1" jsonschema_description:"How many different signers are needed."`
+	Threshold        int        `json:"threshold,omitempty" jsonschema:"minimum=1,maximum=100,default=1" jsonschema_description:"How many different signers are needed."`
 	AllowUnsigned    bool       `json:"allowUnsigned,omitempty" jsonschema:"default=false" jsonschema_description:"Whether a bundle without any signature is accepted, and recorded so."`
 }
 

@@ -228,6 +228,8 @@ func (v *validation) words(e *compiler.ValidationError) string {
 		return fmt.Sprintf("entries %d and %d are the same", k.Duplicates[0]+1, k.Duplicates[1]+1)
 	case *kind.Minimum:
 		return fmt.Sprintf("want %s or more, got %s", k.Want.RatString(), k.Got.RatString())
+	case *kind.Maximum:
+		return fmt.Sprintf("want %s or less, got %s", k.Want.RatString(), k.Got.RatString())
 	}
 	return e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 }
