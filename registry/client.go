@@ -1,0 +1,158 @@
+package registry
+
+import (
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	orasregistry "oras.land/oras-go/v2/registry"
+
+	"waybill/internal/ref"
+)
+
+// Settings say how registries are reached. The zero value is HTTPS with the
+// system's roots, plain HTTP on the loopback, no proxy and no credentials.
+type Settings struct {
+	CAFiles           []string // PEM files, added to the system's roots
+	CertFile, KeyFile string   // PEM files of the TLS client certificate
+
+	PlainHTTP bool // HTTP without TLS to the hosts that are opened or created
+	Insecure  bool // no certificate checks for the hosts that are opened or created
+
+	// Hosts, with or without port. Nothing falls back to these by itself.
+	PlainHTTPHosts []string
+	InsecureHosts  []string
+	TLSHosts       []string // TLS although on the loopback
+
+	ConfigFile string              // credentials are looked for here and nowhere else; else Docker's and Helm's files
+	Home       string              // the user's home folder, for Docker's and Helm's files; empty: none are looked for there
+	Getenv     func(string) string // the environment: proxies, DOCKER_CONFIG, HELM_REGISTRY_CONFIG; nil: empty
+
+	Overrides map[string]string // reserved: upstream host or path to the cache to read from
+
+	Concurrency  int           // connections kept per host; 0: 8
+	Retry        int           // tries after the first; 0: 5, negative: none
+	MaxRetryWait time.Duration // the longest pause between tries, also when a host asks for more; 0: two minutes
+	IdleTimeout  time.Duration // a transfer without progress for so long is given up; 0: one minute
+
+	UserAgent string                                    // 0: waybill
+	Wrap      func(http.RoundTripper) http.RoundTripper // sees every request as it is sent, and its answer; nil: nobody does
+}
+
+func (s Settings) withDefaults() Settings {
+	if s.Getenv == nil {
+		s.Getenv = func(string) string { return "" }
+	}
+	if s.Concurrency <= 0 {
+		s.Concurrency = 8
+	}
+	if s.Retry == 0 {
+		s.Retry = 5
+	}
+	if s.MaxRetryWait <= 0 {
+		s.MaxRetryWait = 2 * time.Minute
+	}
+	if s.IdleTimeout <= 0 {
+		s.IdleTimeout = time.Minute
+	}
+	if s.UserAgent == "" {
+		s.UserAgent = "waybill"
+	}
+	return s
+}
+
+// A Client opens locations. All requests of a run go through one, so that TLS,
+// credentials, retries and pauses are the same for every one of them. It is
+// safe for use at the same time.
+type Client struct {
+	settings    Settings
+	http        *http.Client
+	hosts       *hostRules
+	credentials *credentialStore
+
+	mu    sync.Mutex
+	repos map[string]*remoteClient // by host/path, so that logins are shared
+}
+
+// NewClient reads the certificate files that the settings name; a bad one is an
+// error that names it. Nothing is dialled.
+func NewClient(settings Settings) (*Client, error) {
+	settings = settings.withDefaults()
+	if settings.ConfigFile != "" {
+		// A file that was asked for must be there; the usual ones need not.
+		if _, err := os.Stat(settings.ConfigFile); err != nil {
+			return nil, &CredentialsError{Host: "all registries", Source: settings.ConfigFile, Err: plainPathError(err)}
+		}
+	}
+	hosts := newHostRules(settings)
+	transport, err := newTransport(settings, hosts)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{
+		settings:    settings,
+		http:        &http.Client{Transport: transport, CheckRedirect: checkRedirect},
+		hosts:       hosts,
+		credentials: newCredentialStore(settings),
+		repos:       map[string]*remoteClient{},
+	}, nil
+}
+
+// Limits on what a registry may make us read or ask.
+const (
+	// Registries accept manifests of 4 MiB at least, and few accept more:
+	// distribution specification, section "Pushing Manifests".
+	maxManifest = 4 << 20
+	maxPages    = 10_000
+)
+
+// repository is the access to one repository. Credentials may differ by path,
+// so each has a login of its own.
+func (c *Client) repository(r ref.Reference) *remote.Repository {
+	c.hosts.name(r.Host)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	login := c.repos[r.Name()]
+	if login == nil {
+		login = &remoteClient{host: r.Host, auth: &auth.Client{
+			Client:     c.http,
+			Header:     http.Header{"User-Agent": {c.settings.UserAgent}},
+			Cache:      auth.NewCache(),
+			Credential: c.credentials.forRepository(r),
+		}}
+		c.repos[r.Name()] = login
+	}
+	return &remote.Repository{
+		Client:               login,
+		Reference:            orasregistry.Reference{Registry: r.Host, Repository: r.Repository},
+		PlainHTTP:            c.hosts.plain(r.Host),
+		MaxMetadataBytes:     maxManifest,
+		TagListMaxPages:      maxPages,
+		ReferrerListMaxPages: maxPages,
+		SkipReferrersGC:      true, // many registries forbid deleting
+	}
+}
+
+// remoteClient marks what went wrong on the way, as against what the answer
+// says, so that errors are told apart by type.
+type remoteClient struct {
+	host string
+	auth *auth.Client
+}
+
+func (c *remoteClient) Do(req *http.Request) (*http.Response, error) {
+	resp, err := c.auth.Do(req)
+	if err != nil {
+		return nil, &transferError{err}
+	}
+	return resp, nil
+}
+
+// transferError is a request that got no answer.
+type transferError struct{ error }
+
+func (e *transferError) Unwrap() error { return e.error }

@@ -1,0 +1,287 @@
+package registry
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"waybill/internal/ref"
+)
+
+// credentialStore looks up logins in the files that docker login and helm
+// registry login write. Order: --registry-config alone when given; else Docker's
+// file, then Helm's. In each, the longest prefix of host/path first, and for
+// each prefix the helper of that name, the entry in the file, then the file's
+// credsStore.
+type credentialStore struct {
+	files []string
+
+	mu     sync.Mutex
+	loaded map[string]*configFile
+	used   map[string]string // by host: where the login came from, for messages
+}
+
+// configFile is the part of Docker's config.json that tells logins.
+type configFile struct {
+	Auths       map[string]configEntry `json:"auths"`
+	CredsStore  string                 `json:"credsStore"`
+	CredHelpers map[string]string      `json:"credHelpers"`
+}
+
+type configEntry struct {
+	Auth          string `json:"auth"`
+	Username      string `json:"username"`
+	Password      string `json:"password"`
+	IdentityToken string `json:"identitytoken"`
+	RegistryToken string `json:"registrytoken"`
+}
+
+func newCredentialStore(s Settings) *credentialStore {
+	store := &credentialStore{loaded: map[string]*configFile{}, used: map[string]string{}}
+	if s.ConfigFile != "" {
+		store.files = []string{s.ConfigFile}
+		return store
+	}
+	for _, file := range []string{dockerConfig(s), helmConfig(s)} {
+		if file != "" {
+			store.files = append(store.files, file)
+		}
+	}
+	return store
+}
+
+// dockerConfig is where docker login writes.
+func dockerConfig(s Settings) string {
+	if dir := s.Getenv("DOCKER_CONFIG"); dir != "" {
+		return filepath.Join(dir, "config.json")
+	}
+	if s.Home == "" {
+		return ""
+	}
+	return filepath.Join(s.Home, ".docker", "config.json")
+}
+
+// helmConfig is where helm registry login writes.
+func helmConfig(s Settings) string {
+	if file := s.Getenv("HELM_REGISTRY_CONFIG"); file != "" {
+		return file
+	}
+	const name = "registry/config.json"
+	if dir := s.Getenv("HELM_CONFIG_HOME"); dir != "" {
+		return filepath.Join(dir, name)
+	}
+	if dir := s.Getenv("XDG_CONFIG_HOME"); dir != "" {
+		return filepath.Join(dir, "helm", name)
+	}
+	switch {
+	case runtime.GOOS == "windows":
+		if dir := s.Getenv("APPDATA"); dir != "" {
+			return filepath.Join(dir, "helm", name)
+		}
+		return ""
+	case s.Home == "":
+		return ""
+	case runtime.GOOS == "darwin":
+		return filepath.Join(s.Home, "Library", "Preferences", "helm", name)
+	}
+	return filepath.Join(s.Home, ".config", "helm", name)
+}
+
+// forRepository is the look-up for one repository, and for whatever other host
+// a request of its ends up at.
+func (c *credentialStore) forRepository(r ref.Reference) auth.CredentialFunc {
+	return func(ctx context.Context, host string) (auth.Credential, error) {
+		name := host
+		if host == r.Host || isHub(host) && isHub(r.Host) {
+			name = host + "/" + r.Repository
+		}
+		return c.find(ctx, host, name)
+	}
+}
+
+// source says where the login for a host came from, in words for a message.
+func (c *credentialStore) source(host string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for h, source := range c.used {
+		if h == host || isHub(h) && isHub(host) {
+			return "credentials from " + source
+		}
+	}
+	if len(c.files) == 0 {
+		return "no credentials file was looked at"
+	}
+	return "no credentials in " + strings.Join(c.files, " or ")
+}
+
+func (c *credentialStore) find(ctx context.Context, host, name string) (auth.Credential, error) {
+	for _, file := range c.files {
+		config, err := c.load(file)
+		if err != nil {
+			return auth.EmptyCredential, &CredentialsError{Host: host, Source: file, Err: err}
+		}
+		cred, source, err := config.find(ctx, file, name)
+		if err != nil {
+			return auth.EmptyCredential, &CredentialsError{Host: host, Source: source, Err: err}
+		}
+		if cred != auth.EmptyCredential {
+			c.mu.Lock()
+			c.used[host] = source
+			c.mu.Unlock()
+			return cred, nil
+		}
+	}
+	return auth.EmptyCredential, nil
+}
+
+// load reads a file once. One that isn't there has no logins.
+func (c *credentialStore) load(file string) (*configFile, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if config := c.loaded[file]; config != nil {
+		return config, nil
+	}
+	config := &configFile{}
+	data, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, plainPathError(err)
+	case len(data) > 0:
+		if err := json.Unmarshal(data, config); err != nil {
+			return nil, errors.New("the file is not JSON as docker login writes it") // the decoder's words may quote a secret
+		}
+	}
+	c.loaded[file] = config
+	return config, nil
+}
+
+// find looks for host/path and then for each shorter prefix of it.
+func (f *configFile) find(ctx context.Context, file, name string) (auth.Credential, string, error) {
+	for _, prefix := range prefixes(name) {
+		for _, key := range spellings(prefix) {
+			if helper := f.CredHelpers[key]; helper != "" {
+				return askHelper(ctx, helper, file, key)
+			}
+		}
+		entry, key, listed := f.entry(prefix)
+		if cred, err := entry.credential(); err != nil || cred != auth.EmptyCredential {
+			return cred, fmt.Sprintf("%s (%s)", file, key), err
+		}
+		// docker login with a credsStore leaves an empty entry behind.
+		if f.CredsStore != "" && (listed || !strings.Contains(prefix, "/")) {
+			if !listed {
+				key = spellings(prefix)[0]
+			}
+			cred, source, err := askHelper(ctx, f.CredsStore, file, key)
+			if err != nil || cred != auth.EmptyCredential {
+				return cred, source, err
+			}
+		}
+	}
+	return auth.EmptyCredential, "", nil
+}
+
+// entry finds the entry of a prefix, under whatever spelling it was written.
+func (f *configFile) entry(prefix string) (configEntry, string, bool) {
+	for _, key := range spellings(prefix) {
+		if entry, ok := f.Auths[key]; ok {
+			return entry, key, true
+		}
+	}
+	// Old files have URLs as keys.
+	keys := make([]string, 0, len(f.Auths))
+	for key := range f.Auths {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if bare, ok := withoutScheme(key); ok && bare == prefix {
+			return f.Auths[key], key, true
+		}
+	}
+	return configEntry{}, "", false
+}
+
+func (e configEntry) credential() (auth.Credential, error) {
+	cred := auth.Credential{Username: e.Username, Password: e.Password, RefreshToken: e.IdentityToken, AccessToken: e.RegistryToken}
+	if e.Auth == "" {
+		return cred, nil
+	}
+	decoded, err := base64.StdEncoding.DecodeString(e.Auth)
+	user, password, ok := strings.Cut(string(decoded), ":")
+	if err != nil || !ok {
+		return auth.EmptyCredential, errors.New("the entry's auth field is not base64 of USER:PASSWORD")
+	}
+	cred.Username, cred.Password = user, strings.TrimRight(password, "\x00")
+	return cred, nil
+}
+
+// askHelper runs docker-credential-HELPER. That it knows nothing is no error,
+// that it fails is one.
+func askHelper(ctx context.Context, helper, file, key string) (auth.Credential, string, error) {
+	source := fmt.Sprintf("docker-credential-%s (named in %s)", helper, file)
+	cred, err := credentials.NewNativeStore(helper).Get(ctx, key)
+	return cred, source, err
+}
+
+// prefixes gives host/a/b, host/a, host.
+func prefixes(name string) []string {
+	var all []string
+	for {
+		all = append(all, name)
+		at := strings.LastIndexByte(name, '/')
+		if at < 0 {
+			return all
+		}
+		name = name[:at]
+	}
+}
+
+// hubNames are all one registry; the first is the key that docker login writes.
+func hubNames() []string {
+	return []string{"https://index.docker.io/v1/", "docker.io", "index.docker.io", "registry-1.docker.io"}
+}
+
+func isHub(host string) bool { return slices.Contains(hubNames()[1:], host) }
+
+// spellings are the keys a prefix may be stored under.
+func spellings(prefix string) []string {
+	host, path, hasPath := strings.Cut(prefix, "/")
+	if !isHub(host) {
+		return []string{prefix}
+	}
+	if !hasPath {
+		return hubNames()
+	}
+	var all []string
+	for _, name := range hubNames()[1:] {
+		all = append(all, name+"/"+path)
+	}
+	return all
+}
+
+// withoutScheme takes https:// and the API's version off an old key.
+func withoutScheme(key string) (string, bool) {
+	rest, ok := strings.CutPrefix(key, "https://")
+	if !ok {
+		rest, ok = strings.CutPrefix(key, "http://")
+	}
+	rest = strings.TrimRight(rest, "/")
+	for _, version := range []string{"/v1", "/v2"} {
+		rest = strings.TrimSuffix(rest, version)
+	}
+	return rest, ok
+}

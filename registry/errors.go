@@ -1,0 +1,166 @@
+package registry
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"oras.land/oras-go/v2/errdef"
+)
+
+// A LocationError reports a word that is no location, or one that leads nowhere.
+type LocationError struct {
+	Input  string // as typed, without credentials
+	Reason string
+	Meant  string // what was probably meant; may be empty
+}
+
+func (e *LocationError) Error() string {
+	s := fmt.Sprintf("location %q %s", e.Input, e.Reason)
+	if e.Meant != "" {
+		s += fmt.Sprintf("; did you mean %s?", e.Meant)
+	}
+	return s
+}
+
+// A ChoiceError reports a place with several things in it and no choice made.
+type ChoiceError struct {
+	Location string
+	Choices  []string // complete locations, the best guess first
+}
+
+func (e *ChoiceError) Error() string {
+	if len(e.Choices) == 0 {
+		return fmt.Sprintf("%s: give a tag or digest; there are no tags here", e.Location)
+	}
+	return fmt.Sprintf("%s: say which one: %s", e.Location, strings.Join(e.Choices, ", "))
+}
+
+// A NotFoundError reports something that is not in a place that answered. It
+// matches oras-go's errdef.ErrNotFound with errors.Is.
+type NotFoundError struct {
+	Host  string // empty for a local place
+	Ref   string // where it was looked for
+	What  string // repository, tag, manifest, blob, with its name
+	Known []string
+	Err   error
+}
+
+func (e *NotFoundError) Error() string {
+	s := fmt.Sprintf("%s: %s not found", e.Ref, e.What)
+	if len(e.Known) > 0 {
+		s += "; there is " + strings.Join(e.Known, ", ")
+	}
+	return s
+}
+
+func (e *NotFoundError) Unwrap() error { return e.Err }
+
+// Is makes the error one of oras-go's not-found errors.
+func (e *NotFoundError) Is(target error) bool { return target == errdef.ErrNotFound }
+
+// A DeniedError reports a registry that wants a login (401) or other rights (403).
+type DeniedError struct {
+	Host        string
+	Ref         string
+	Status      int
+	Credentials string // where the credentials came from, or where none were found; never what they are
+	Reason      string // what the registry says
+	Err         error
+}
+
+func (e *DeniedError) Error() string {
+	s := fmt.Sprintf("%s: %s denies access", e.Ref, e.Host)
+	if e.Status == 401 {
+		s = fmt.Sprintf("%s: %s wants a login", e.Ref, e.Host)
+	}
+	s += fmt.Sprintf(" (%d)", e.Status)
+	if e.Reason != "" {
+		s += ": " + e.Reason
+	}
+	if e.Credentials != "" {
+		s += "; " + e.Credentials
+	}
+	return s
+}
+
+func (e *DeniedError) Unwrap() error { return e.Err }
+
+// A CredentialsError reports a credentials file or helper that does not work.
+// Going on without a login would hide it.
+type CredentialsError struct {
+	Host   string
+	Source string // the file, or the helper program and the file that names it
+	Err    error
+}
+
+func (e *CredentialsError) Error() string {
+	return fmt.Sprintf("credentials for %s from %s: %v", e.Host, e.Source, e.Err)
+}
+
+func (e *CredentialsError) Unwrap() error { return e.Err }
+
+// An UnreachableError reports a host that gave no usable answer: no name, no
+// connection, no trust, no progress, or too busy for as long as patience lasted.
+// Running again is right.
+type UnreachableError struct {
+	Host   string
+	Ref    string
+	Status int    // 429 or 5xx when the host did answer
+	Reason string // the plain cause
+	Err    error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("%s: %s: %s", e.Ref, e.Host, e.Reason)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// A ContentError reports bytes that are not what was promised: another digest
+// or size, truncated, missing from a place that must have them, or not an OCI
+// layout at all.
+type ContentError struct {
+	Ref    string        // the place
+	Digest digest.Digest // of the content; empty when the place itself is wrong
+	Reason string
+	Err    error
+}
+
+func (e *ContentError) Error() string {
+	if e.Digest == "" {
+		return fmt.Sprintf("%s: %s", e.Ref, e.Reason)
+	}
+	return fmt.Sprintf("%s: %s: %s", e.Ref, e.Digest, e.Reason)
+}
+
+func (e *ContentError) Unwrap() error { return e.Err }
+
+// A BusyError reports a layout that another process is writing to.
+type BusyError struct {
+	Path   string
+	Holder string // what the holder wrote into the lock file; may be empty
+}
+
+func (e *BusyError) Error() string {
+	if e.Holder == "" {
+		return fmt.Sprintf("%s is being written to by another process", e.Path)
+	}
+	return fmt.Sprintf("%s is being written to by %s", e.Path, e.Holder)
+}
+
+// A ResponseError reports an answer that is none of the other errors: the
+// registry understood and refused, with its words.
+type ResponseError struct {
+	Host   string
+	Ref    string
+	Status int
+	Reason string
+	Err    error
+}
+
+func (e *ResponseError) Error() string {
+	return fmt.Sprintf("%s: %s answers %d: %s", e.Ref, e.Host, e.Status, e.Reason)
+}
+
+func (e *ResponseError) Unwrap() error { return e.Err }

@@ -1,0 +1,172 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+)
+
+// blobStore is where the blobs of a layout are: files in a folder, or places in
+// a tar. A blob that isn't there is fs.ErrNotExist.
+type blobStore interface {
+	open(d digest.Digest) (io.ReadCloser, int64, error)
+	size(d digest.Digest) (int64, error)
+	Close() error
+}
+
+// localPlace is an OCI image layout that is read, from whatever store.
+type localPlace struct {
+	place string // printed
+	index ocispec.Index
+	blobs blobStore
+}
+
+func (p *localPlace) name() string { return p.place }
+
+func (p *localPlace) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	return fetchFrom(p.blobs, desc, p.place)
+}
+
+func fetchFrom(blobs blobStore, desc ocispec.Descriptor, place string) (io.ReadCloser, error) {
+	if err := checkDescriptor(desc, place); err != nil {
+		return nil, err
+	}
+	rc, size, err := blobs.open(desc.Digest)
+	if err != nil {
+		return nil, storeError(err, desc, place)
+	}
+	if err := checkSize(size, desc, place); err != nil {
+		_ = rc.Close()
+		return nil, err
+	}
+	return checked(rc, desc, place)
+}
+
+func storeError(err error, desc ocispec.Descriptor, place string) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return missing(place, desc)
+	}
+	if isOurs(err) {
+		return err
+	}
+	return fmt.Errorf("%s: %s: %w", place, describe(desc), plainPathError(err))
+}
+
+func checkSize(size int64, desc ocispec.Descriptor, place string) error {
+	switch {
+	case size < desc.Size:
+		return &ContentError{Ref: place, Digest: desc.Digest, Reason: fmt.Sprintf("truncated: %d of %d bytes", size, desc.Size)}
+	case size > desc.Size:
+		return &ContentError{Ref: place, Digest: desc.Digest, Reason: fmt.Sprintf("longer than the %d bytes its descriptor says", desc.Size)}
+	}
+	return nil
+}
+
+func (p *localPlace) Exists(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
+	return p.has(ctx, desc)
+}
+
+func (p *localPlace) has(_ context.Context, desc ocispec.Descriptor) (bool, error) {
+	return hasIn(p.blobs, desc, p.place)
+}
+
+func hasIn(blobs blobStore, desc ocispec.Descriptor, place string) (bool, error) {
+	if err := checkDescriptor(desc, place); err != nil {
+		return false, err
+	}
+	size, err := blobs.size(desc.Digest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, storeError(err, desc, place)
+	}
+	if err := checkSize(size, desc, place); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+func (p *localPlace) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
+	desc, err := resolveIn(p.index, p.blobs, reference, p.place)
+	if errors.Is(err, errUnlisted) {
+		return desc, &NotFoundError{Ref: p.place, What: whatFor(reference), Err: errdef.ErrNotFound}
+	}
+	return desc, err
+}
+
+// resolveIn finds a name or digest of an index, or a manifest that is only
+// among the blobs.
+func resolveIn(index ocispec.Index, blobs blobStore, reference, place string) (ocispec.Descriptor, error) {
+	if desc, ok := findNamed(index, reference); ok {
+		return desc, nil
+	}
+	d, err := digest.Parse(reference)
+	if err != nil {
+		return ocispec.Descriptor{}, errUnlisted
+	}
+	for _, desc := range index.Manifests {
+		if desc.Digest == d {
+			return entry(desc, ""), nil
+		}
+	}
+	return manifestIn(blobs, d, place)
+}
+
+// manifestIn describes a manifest that nothing is known of but its digest.
+func manifestIn(blobs blobStore, d digest.Digest, place string) (ocispec.Descriptor, error) {
+	rc, size, err := blobs.open(d)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ocispec.Descriptor{}, errUnlisted
+	}
+	desc := ocispec.Descriptor{Digest: d, Size: size}
+	if err != nil {
+		return desc, storeError(err, desc, place)
+	}
+	defer rc.Close()
+	if size > maxManifest {
+		return desc, &ContentError{Ref: place, Digest: d, Reason: "is no manifest: more than 4 MiB"}
+	}
+	rc, err = checked(rc, desc, place)
+	if err != nil {
+		return desc, err
+	}
+	data, err := io.ReadAll(rc)
+	if err != nil {
+		return desc, err
+	}
+	l, err := readLinks(data)
+	if desc.MediaType = l.kind(); err != nil || desc.MediaType == "" {
+		return desc, &ContentError{Ref: place, Digest: d, Reason: "is no manifest", Err: err}
+	}
+	return desc, nil
+}
+
+func (p *localPlace) Predecessors(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+	return referrersIn(ctx, p.index, p, desc)
+}
+
+func (p *localPlace) tags(_ context.Context, fn func([]string) error) error {
+	return fn(namesIn(p.index))
+}
+
+func namesIn(index ocispec.Index) []string {
+	var names []string
+	for _, desc := range index.Manifests {
+		if name := nameOf(desc); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (p *localPlace) local() bool  { return true }
+func (p *localPlace) Close() error { return p.blobs.Close() }

@@ -1,0 +1,73 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	lockPoll = 20 * time.Millisecond
+	// Writing an index takes milliseconds: who waits so long waits for something stuck.
+	lockPatience = 30 * time.Second
+)
+
+// lockFolder waits for the lock of a folder and gives the function that ends
+// it. When another process keeps it too long the error is a *BusyError.
+func lockFolder(ctx context.Context, path, place string) (func() error, error) {
+	name := filepath.Join(path, lockFile)
+	for deadline := time.Now().Add(lockPatience); ; {
+		f, err := tryLock(name)
+		if err == nil {
+			_, err := fmt.Fprintf(f, "process %d\n", os.Getpid())
+			return func() error { return errors.Join(releaseLock(f, name), f.Close()) }, err
+		}
+		if !errors.Is(err, errLocked) {
+			return nil, fmt.Errorf("locking %s: %w", place, plainPathError(err))
+		}
+		if time.Now().After(deadline) {
+			holder, _ := os.ReadFile(name)
+			return nil, &BusyError{Path: place, Holder: strings.TrimSpace(printable(string(holder)))}
+		}
+		if err := sleep(ctx, lockPoll); err != nil {
+			return nil, err
+		}
+	}
+}
+
+var errLocked = errors.New("locked")
+
+// tryLock takes the lock or gives errLocked. The file is removed with the lock,
+// so it must be looked at again: another may stand in its place by now.
+func tryLock(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockHandle(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	mine, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	there, err := os.Stat(name)
+	if err != nil || !os.SameFile(mine, there) {
+		_ = f.Close()
+		return nil, errLocked
+	}
+	return f, f.Truncate(0)
+}
+
+func releaseLock(f *os.File, name string) error {
+	err := os.Remove(name)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // Windows keeps a file that is open; the next one uses it
+	}
+	return err
+}

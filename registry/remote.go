@@ -1,0 +1,280 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"waybill/internal/ref"
+)
+
+// remotePlace is a repository in a registry.
+type remotePlace struct {
+	client *Client
+	ref    ref.Reference
+	repo   *remote.Repository
+}
+
+func (c *Client) remote(r ref.Reference) *remotePlace {
+	return &remotePlace{client: c, ref: r, repo: c.repository(r)}
+}
+
+func (p *remotePlace) name() string { return schemeRegistry + p.ref.Name() }
+
+func (p *remotePlace) failed(err error, what string, desc ocispec.Descriptor, reading bool) error {
+	return p.client.translate(err, asked{ref: p.name(), host: p.ref.Host, what: what, digest: desc.Digest, reading: reading})
+}
+
+func (p *remotePlace) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	if err := checkDescriptor(desc, p.name()); err != nil {
+		return nil, err
+	}
+	rc, err := p.repo.Fetch(ctx, desc)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return nil, missing(p.name(), desc)
+	}
+	if err != nil {
+		return nil, p.failed(err, describe(desc), desc, true)
+	}
+	if !isManifest(desc.MediaType) {
+		rc = &resumingReader{place: p, ctx: ctx, desc: desc, rc: rc}
+	}
+	return checked(rc, desc, p.name())
+}
+
+func (p *remotePlace) Exists(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
+	return p.has(ctx, desc)
+}
+
+// has asks for size and presence with one HEAD.
+func (p *remotePlace) has(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
+	if err := checkDescriptor(desc, p.name()); err != nil {
+		return false, err
+	}
+	var resolver content.Resolver = p.repo.Blobs()
+	if isManifest(desc.MediaType) {
+		resolver = p.repo.Manifests()
+	}
+	got, err := resolver.Resolve(ctx, desc.Digest.String())
+	if errors.Is(err, errdef.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, p.failed(err, describe(desc), desc, true)
+	}
+	if got.Size != desc.Size {
+		return false, &ContentError{Ref: p.name(), Digest: desc.Digest, Reason: fmt.Sprintf("the registry has %d bytes, its descriptor says %d", got.Size, desc.Size)}
+	}
+	return true, nil
+}
+
+// Resolve asks with HEAD, and with GET where that does not tell the digest.
+func (p *remotePlace) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
+	desc, err := p.repo.Resolve(ctx, reference)
+	if err == nil {
+		return desc, nil
+	}
+	err = p.failed(err, whatFor(reference), ocispec.Descriptor{}, true)
+	if !as[*ContentError](err) {
+		return ocispec.Descriptor{}, err
+	}
+	desc, _, err = p.read(ctx, reference)
+	return desc, err
+}
+
+// read gets a manifest by tag or digest, whole and checked.
+func (p *remotePlace) read(ctx context.Context, reference string) (ocispec.Descriptor, []byte, error) {
+	desc, rc, err := p.repo.FetchReference(ctx, reference)
+	if err != nil {
+		return ocispec.Descriptor{}, nil, p.failed(err, whatFor(reference), desc, true)
+	}
+	rc, err = checked(rc, desc, p.name())
+	if err != nil {
+		return ocispec.Descriptor{}, nil, err
+	}
+	defer rc.Close()
+	data, err := io.ReadAll(rc)
+	return desc, data, p.failed(err, whatFor(reference), desc, true)
+}
+
+// Predecessors lists what hangs on a manifest: what the registry's referrers
+// API says, and what stands under the tag that takes its place. Registries that
+// have the API may still hold the tag, brought by a tool that knew no better.
+func (p *remotePlace) Predecessors(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+	var all []ocispec.Descriptor
+	for _, api := range []bool{true, false} {
+		repo := p.client.repository(p.ref)
+		if err := repo.SetReferrersCapability(api); err != nil {
+			return nil, err
+		}
+		found, err := repo.Predecessors(ctx, desc)
+		if err != nil && !isNoReferrers(err) {
+			return nil, p.failed(err, "referrers of "+desc.Digest.String(), desc, true)
+		}
+		all = append(all, found...)
+	}
+	return sortedOnce(all), nil
+}
+
+// isNoReferrers says whether an answer means that the API, or the repository,
+// is not there. What it may be is up to each registry.
+func isNoReferrers(err error) bool {
+	if errors.Is(err, errdef.ErrUnsupported) || errors.Is(err, errdef.ErrNotFound) {
+		return true
+	}
+	var answer *errcode.ErrorResponse
+	if !errors.As(err, &answer) {
+		return false
+	}
+	switch answer.StatusCode {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusNotImplemented:
+		return true
+	}
+	return false
+}
+
+func (p *remotePlace) tags(ctx context.Context, fn func([]string) error) error {
+	var caller error
+	err := p.repo.Tags(ctx, "", func(tags []string) error {
+		caller = fn(tags)
+		return caller
+	})
+	if caller != nil {
+		return caller
+	}
+	return p.failed(err, "tags", ocispec.Descriptor{}, true)
+}
+
+// bufferBelow is the size up to which content is held in memory while it is
+// pushed, so that a lost connection can be tried again.
+const bufferBelow = 16 << 20
+
+func (p *remotePlace) Push(ctx context.Context, desc ocispec.Descriptor, r io.Reader) error {
+	rc, err := checked(io.NopCloser(r), desc, "content for "+p.name())
+	if err != nil {
+		return err
+	}
+	r = rc
+	if desc.Size <= bufferBelow {
+		data, err := io.ReadAll(rc)
+		if err != nil {
+			return err
+		}
+		r = bytes.NewReader(data)
+	}
+	return p.failed(p.repo.Push(ctx, desc, r), describe(desc), desc, false)
+}
+
+// Tag puts the manifest's own bytes under a tag.
+func (p *remotePlace) Tag(ctx context.Context, desc ocispec.Descriptor, tag string) error {
+	data, err := content.FetchAll(ctx, p, desc)
+	if err != nil {
+		return err
+	}
+	err = p.repo.Manifests().PushReference(ctx, desc, bytes.NewReader(data), tag)
+	return p.failed(err, "tag "+tag, desc, false)
+}
+
+func (p *remotePlace) local() bool                  { return false }
+func (p *remotePlace) Close() error                 { return nil }
+func (p *remotePlace) commit(context.Context) error { return nil }
+func (p *remotePlace) abort() error                 { return nil }
+
+func describe(desc ocispec.Descriptor) string {
+	if isManifest(desc.MediaType) {
+		return "manifest " + desc.Digest.String()
+	}
+	return "blob " + desc.Digest.String()
+}
+
+func whatFor(reference string) string {
+	if strings.Contains(reference, ":") {
+		return "manifest " + reference
+	}
+	return "tag " + reference
+}
+
+// sortedOnce puts descriptors in order of their digests, each one once. Of two
+// with the same digest the one that says more stays.
+func sortedOnce(all []ocispec.Descriptor) []ocispec.Descriptor {
+	slices.SortStableFunc(all, func(a, b ocispec.Descriptor) int {
+		if c := strings.Compare(a.Digest.String(), b.Digest.String()); c != 0 {
+			return c
+		}
+		return len(b.ArtifactType) - len(a.ArtifactType)
+	})
+	return slices.CompactFunc(all, func(a, b ocispec.Descriptor) bool { return a.Digest == b.Digest })
+}
+
+// missing is content that something else in the place promises. It is still one
+// of oras-go's not-found errors.
+func missing(place string, desc ocispec.Descriptor) error {
+	return &ContentError{Ref: place, Digest: desc.Digest, Reason: "is missing", Err: errdef.ErrNotFound}
+}
+
+// resumingReader goes on with a blob where the connection was lost.
+type resumingReader struct {
+	place *remotePlace
+	ctx   context.Context // of the fetch that this reader is the rest of
+	desc  ocispec.Descriptor
+	rc    io.ReadCloser
+	done  int64
+	tries int // since the last byte
+}
+
+func (r *resumingReader) Read(p []byte) (int, error) {
+	n, err := r.rc.Read(p)
+	r.done += int64(n)
+	if err == nil || err == io.EOF && r.done >= r.desc.Size {
+		return n, err
+	}
+	if n > 0 {
+		r.tries = 0
+	}
+	if !transient(err) || r.ctx.Err() != nil || r.tries >= min(max(r.place.client.settings.Retry, 0), 3) {
+		return n, r.fail(err)
+	}
+	r.tries++
+	if err := r.resume(); err != nil {
+		return n, r.fail(err)
+	}
+	return n, nil
+}
+
+func (r *resumingReader) resume() error {
+	_ = r.rc.Close()
+	if err := sleep(r.ctx, firstWait<<min(r.tries-1, 5)); err != nil {
+		return err
+	}
+	rc, err := r.place.repo.Fetch(r.ctx, r.desc)
+	if err != nil {
+		return err
+	}
+	r.rc = rc
+	if seeker, ok := rc.(io.Seeker); ok {
+		_, err = seeker.Seek(r.done, io.SeekStart)
+	} else {
+		_, err = io.CopyN(io.Discard, rc, r.done)
+	}
+	return err
+}
+
+func (r *resumingReader) fail(err error) error {
+	if err == io.EOF {
+		return err // too short: the check after this one says so
+	}
+	return r.place.failed(err, describe(r.desc), r.desc, true)
+}
+
+func (r *resumingReader) Close() error { return r.rc.Close() }

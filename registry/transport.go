@@ -1,0 +1,228 @@
+package registry
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+)
+
+// newTransport builds the one way to any host:
+//
+//	retry ─► Settings.Wrap ─► idle timeout ─► TLS as the host's rules say
+func newTransport(s Settings, hosts *hostRules) (http.RoundTripper, error) {
+	config, err := tlsConfig(s)
+	if err != nil {
+		return nil, err
+	}
+	trusting := config.Clone()
+	trusting.InsecureSkipVerify = true // only for hosts that were named
+	var rt http.RoundTripper = &idleTransport{
+		timeout: s.IdleTimeout,
+		base:    &tlsByHost{hosts: hosts, strict: baseTransport(s, config), trusting: baseTransport(s, trusting)},
+	}
+	if s.Wrap != nil {
+		rt = s.Wrap(rt)
+	}
+	return &retryTransport{base: rt, tries: max(s.Retry, 0) + 1, maxWait: s.MaxRetryWait, pauses: map[string]time.Time{}}, nil
+}
+
+func baseTransport(s Settings, config *tls.Config) *http.Transport {
+	proxy := proxyFrom(s.Getenv)
+	return &http.Transport{
+		Proxy:                 func(r *http.Request) (*url.URL, error) { return proxy(r.URL) },
+		DialContext:           (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:       config,
+		TLSHandshakeTimeout:   15 * time.Second,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConnsPerHost:   s.Concurrency,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    true, // bytes are hashed as they are stored
+	}
+}
+
+// proxyFrom reads the proxy variables in the spellings that Go and curl read.
+func proxyFrom(getenv func(string) string) func(*url.URL) (*url.URL, error) {
+	first := func(names ...string) string {
+		for _, name := range names {
+			if v := getenv(name); v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	config := httpproxy.Config{
+		HTTPProxy:  first("HTTP_PROXY", "http_proxy"),
+		HTTPSProxy: first("HTTPS_PROXY", "https_proxy"),
+		NoProxy:    first("NO_PROXY", "no_proxy"),
+		CGI:        getenv("REQUEST_METHOD") != "",
+	}
+	return config.ProxyFunc()
+}
+
+func tlsConfig(s Settings) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(s.CAFiles) > 0 {
+		roots, err := x509.SystemCertPool()
+		if err != nil {
+			roots = x509.NewCertPool() // a system without roots; the files still count
+		}
+		for _, file := range s.CAFiles {
+			pem, err := os.ReadFile(file)
+			if err != nil {
+				return nil, fmt.Errorf("CA file %q: %w", file, plainPathError(err))
+			}
+			if !roots.AppendCertsFromPEM(pem) {
+				return nil, fmt.Errorf("CA file %q: no PEM certificate in it", file)
+			}
+		}
+		config.RootCAs = roots
+	}
+	if s.CertFile == "" && s.KeyFile == "" {
+		return config, nil
+	}
+	if s.CertFile == "" || s.KeyFile == "" {
+		return nil, errors.New("a TLS client certificate needs both the certificate and the key file")
+	}
+	cert, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("TLS client certificate %q with key %q: %w", s.CertFile, s.KeyFile, plainPathError(err))
+	}
+	config.Certificates = []tls.Certificate{cert}
+	return config, nil
+}
+
+// plainPathError leaves out act and path, which the caller says.
+func plainPathError(err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}
+
+// checkRedirect follows redirects to anywhere, but not without end and never
+// from TLS to plain HTTP, and takes the login off as soon as the host or port
+// is another.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	if len(via) >= 10 {
+		return errors.New("stopped after 10 redirects")
+	}
+	for _, earlier := range via {
+		if earlier.URL.Scheme == "https" && req.URL.Scheme != "https" {
+			return &downgradeError{from: earlier.URL.Host, to: req.URL.Host}
+		}
+		if hostPort(earlier.URL) != hostPort(req.URL) {
+			req.Header.Del("Authorization")
+			req.Header.Del("Cookie")
+		}
+	}
+	return nil
+}
+
+// downgradeError is a redirect from TLS to plain HTTP.
+type downgradeError struct{ from, to string }
+
+func (e *downgradeError) Error() string {
+	return fmt.Sprintf("%s redirects to %s without TLS, which is refused", e.from, e.to)
+}
+
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// tlsByHost checks certificates except for hosts that were named as insecure.
+type tlsByHost struct {
+	hosts            *hostRules
+	strict, trusting *http.Transport
+}
+
+func (t *tlsByHost) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.hosts.insecure(req.URL.Host) {
+		return t.trusting.RoundTrip(req)
+	}
+	return t.strict.RoundTrip(req)
+}
+
+// hostRules say how each host is spoken to.
+type hostRules struct {
+	settings Settings
+
+	mu    sync.Mutex
+	named map[string]bool // opened or created; the plain booleans speak of these
+}
+
+func newHostRules(s Settings) *hostRules {
+	return &hostRules{settings: s, named: map[string]bool{}}
+}
+
+func (h *hostRules) name(host string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.named[strings.ToLower(host)] = true
+}
+
+func (h *hostRules) isNamed(host string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.named[strings.ToLower(host)]
+}
+
+// plain says whether host is spoken to without TLS.
+func (h *hostRules) plain(host string) bool {
+	s := h.settings
+	switch {
+	case listed(s.PlainHTTPHosts, host), s.PlainHTTP && h.isNamed(host):
+		return true
+	case listed(s.TLSHosts, host):
+		return false
+	}
+	return isLoopback(host)
+}
+
+func (h *hostRules) insecure(host string) bool {
+	s := h.settings
+	return listed(s.InsecureHosts, host) || s.Insecure && h.isNamed(host)
+}
+
+// listed says whether host is in the list, as it is or without its port.
+func listed(hosts []string, host string) bool {
+	name := hostName(host)
+	for _, h := range hosts {
+		if strings.EqualFold(h, host) || strings.EqualFold(h, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+func isLoopback(host string) bool {
+	name := hostName(host)
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}
