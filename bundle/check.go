@@ -33,10 +33,15 @@ func (r *Release) Check() []Problem {
 
 // lintError returns what Check finds as an error, nil when it finds nothing.
 func (r *Release) lintError() error {
-	if problems := r.Check(); len(problems) > 0 {
-		return &LintError{File: "release " + r.Name, Problems: problems}
+	problems := r.Check()
+	if len(problems) == 0 {
+		return nil
 	}
-	return nil
+	file := "release file"
+	if r.doc != nil {
+		file = r.doc.file
+	}
+	return &LintError{File: file, Problems: problems}
 }
 
 type checker struct {

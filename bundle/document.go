@@ -27,6 +27,7 @@ const (
 // places of keys and values. Both scanners descend from libyaml and agree on
 // the structure.
 type document struct {
+	file  string // the name it was read by
 	root  *yaml.Node
 	value any // as JSON: map[string]any, []any, string, bool, json.Number, nil
 	json  []byte

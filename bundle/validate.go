@@ -36,6 +36,7 @@ func parse(schemaKind, name string, data []byte, into any) (*document, error) {
 	if len(problems) > 0 {
 		return nil, &FileError{File: name, Problems: problems}
 	}
+	doc.file = name
 	return doc, nil
 }
 
