@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/opencontainers/go-digest"
 	"helm.sh/helm/v3/pkg/chart"
@@ -64,6 +65,7 @@ func openArchive(tgz, provenance []byte) (*Chart, error) {
 	}
 	c.meta = metadataOf(loaded.Metadata)
 	c.missing = missingDependencies(loaded)
+	c.known = sync.OnceValues(c.knownKeys)
 	if err := c.makeManifest(loaded.Metadata, provenance); err != nil {
 		return nil, &InvalidError{Chart: c.title(), Err: err}
 	}

@@ -38,6 +38,7 @@ type Chart struct {
 	descriptor ocispec.Descriptor
 	blobs      map[digest.Digest][]byte // manifest, config, archive, provenance
 	missing    []Dependency             // declared in Chart.yaml, not in charts/
+	known      func() (*keyNode, error) // what it knows of values, worked out once
 }
 
 // Metadata is what Chart.yaml says, as far as others need it.
