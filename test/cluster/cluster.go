@@ -32,8 +32,8 @@ var Admin = User{Name: "admin", Groups: []string{"system:masters"}}
 
 // Options of [Start]. The zero value starts the programs that [Find] finds in a temporary folder.
 type Options struct {
-	// Programs is the folder that holds the programs. Default: what [Find] finds.
-	Programs string
+	// Programs are the programs to start. Default: what [Find] finds.
+	Programs Programs
 	// Dir is where kubeconfig, logs and audit log are kept; it is created where absent and stays. The cluster's state,
 	// in its sub-folder state, never outlives the cluster. Default: a temporary folder, removed at the end.
 	Dir string
@@ -57,7 +57,7 @@ type Cluster struct {
 // Errors: [ErrNoPrograms]; anything else tells which program did not start, with the end of its log.
 func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	programs := opts.Programs
-	if programs == "" {
+	if programs == nil {
 		found, err := Find()
 		if err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ func folders(given string) (dir, state, remove string, err error) {
 }
 
 // start starts the programs in order, each once the one before it serves, and then the node.
-func (c *Cluster) start(ctx context.Context, programs, state string) error {
+func (c *Cluster) start(ctx context.Context, programs Programs, state string) error {
 	files, err := c.prepare(state)
 	if err != nil {
 		return err

@@ -95,8 +95,8 @@ func (c *Cluster) writeSecrets(f files) error {
 	)
 }
 
-func (c *Cluster) startEtcd(ctx context.Context, programs string, f files) error {
-	etcd, err := c.programs.start(filepath.Join(programs, "etcd"), c.dir,
+func (c *Cluster) startEtcd(ctx context.Context, programs Programs, f files) error {
+	etcd, err := c.programs.start(programs["etcd"], c.dir,
 		"--data-dir="+f.etcdData,
 		"--unsafe-no-fsync", // nobody misses the data after a crash
 		"--listen-client-urls="+f.etcdURL,
@@ -129,8 +129,8 @@ func healthy(ctx context.Context, url string) error {
 	return nil
 }
 
-func (c *Cluster) startServer(ctx context.Context, programs string, f files) error {
-	server, err := c.programs.start(filepath.Join(programs, "kube-apiserver"), c.dir,
+func (c *Cluster) startServer(ctx context.Context, programs Programs, f files) error {
+	server, err := c.programs.start(programs["kube-apiserver"], c.dir,
 		"--etcd-servers="+f.etcdURL,
 		"--bind-address="+f.serverHost,
 		"--secure-port="+f.serverPort,
@@ -161,8 +161,8 @@ func (c *Cluster) startServer(ctx context.Context, programs string, f files) err
 	})
 }
 
-func (c *Cluster) startControllers(programs string, f files) (*program, error) {
-	return c.programs.start(filepath.Join(programs, "kube-controller-manager"), c.dir,
+func (c *Cluster) startControllers(programs Programs, f files) (*program, error) {
+	return c.programs.start(programs["kube-controller-manager"], c.dir,
 		"--kubeconfig="+f.controllers,
 		"--secure-port=0",
 		"--leader-elect=false",

@@ -80,6 +80,7 @@ func (g *group) stop() error {
 // A program is one running member of a group.
 type program struct {
 	name, log string
+	pid       int
 	ended     chan struct{}
 	err       error // how it ended, to be read when ended is closed
 }
@@ -102,6 +103,7 @@ func (g *group) start(path, logs string, args ...string) (*program, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", p.name, err)
 	}
+	p.pid = cmd.Process.Pid
 	g.programs = append(g.programs, p)
 	go func() {
 		p.err = cmd.Wait()

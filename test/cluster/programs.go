@@ -11,14 +11,18 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
-// ErrNoPrograms reports that the programs of the control plane are not on this machine yet.
-var ErrNoPrograms = errors.New("no kube-apiserver, kube-controller-manager and etcd: run make cluster, or name a folder in WAYBILL_CLUSTER_BIN or KUBEBUILDER_ASSETS")
+// ErrNoPrograms reports that not all programs of the control plane are on this machine yet.
+var ErrNoPrograms = errors.New("kube-apiserver, kube-controller-manager and etcd are not all there: run make cluster, or name a folder that has them in WAYBILL_CLUSTER_BIN or KUBEBUILDER_ASSETS")
+
+// Programs are paths of programs by their names: etcd, kube-apiserver, kube-controller-manager.
+type Programs map[string]string
 
 // A source is where one program comes from, and how long its first build takes on two cores.
 type source struct{ name, path, takes string }
@@ -32,26 +36,56 @@ func sources() []source {
 	}
 }
 
-// Find is the folder that holds the programs: the one that WAYBILL_CLUSTER_BIN or KUBEBUILDER_ASSETS names, else the
-// cache of [Build]. It builds nothing; where programs are missing the error is [ErrNoPrograms], or names the missing one
-// in the named folder.
-func Find() (string, error) {
+// Find finds each program in the folder that WAYBILL_CLUSTER_BIN names, else in that of KUBEBUILDER_ASSETS (which has no
+// controller manager, as setup-envtest fills it), else in the cache of [Build]. It builds nothing. Errors:
+// [ErrNoPrograms]; another one for a folder that was named and has none of them.
+func Find() (Programs, error) {
+	found := Programs{}
 	for _, name := range []string{"WAYBILL_CLUSTER_BIN", "KUBEBUILDER_ASSETS"} {
-		if dir := os.Getenv(name); dir != "" {
-			if missing := missing(dir); len(missing) > 0 {
-				return "", fmt.Errorf("%s is %s, which has no %s", name, dir, missing[0].name)
-			}
-			return filepath.Abs(dir)
+		dir := os.Getenv(name)
+		if dir == "" {
+			continue
 		}
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		if !found.add(dir) {
+			return nil, fmt.Errorf("%s is %s, which has none of the cluster's programs", name, dir)
+		}
+	}
+	if len(found.missing()) == 0 {
+		return found, nil
 	}
 	tools, err := findTools()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if len(missing(tools.cache)) > 0 {
-		return "", ErrNoPrograms
+	found.add(tools.cache)
+	if len(found.missing()) > 0 {
+		return nil, ErrNoPrograms
 	}
-	return tools.cache, nil
+	return found, nil
+}
+
+// add adds what a folder has and was not found before, and reports whether it has anything.
+func (p Programs) add(dir string) (any bool) {
+	for _, s := range sources() {
+		path := filepath.Join(dir, s.name)
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		any = true
+		if p[s.name] == "" {
+			p[s.name] = path
+		}
+	}
+	return any
+}
+
+// missing are the programs that were not found.
+func (p Programs) missing() []source {
+	return slices.DeleteFunc(sources(), func(s source) bool { return p[s.name] != "" })
 }
 
 // Available reports whether [Find] finds the programs.
@@ -60,42 +94,33 @@ func Available() bool {
 	return err == nil
 }
 
-// missing are the programs that a folder does not hold.
-func missing(dir string) []source {
-	var missing []source
-	for _, s := range sources() {
-		if info, err := os.Stat(filepath.Join(dir, s.name)); err != nil || !info.Mode().IsRegular() {
-			missing = append(missing, s)
-		}
-	}
-	return missing
-}
-
-// Build is [Find], but builds into the cache what is missing there; what it does and how long that may take goes to
-// log. Two builds at once wait for each other, and one that was killed leaves nothing half-made.
-func Build(ctx context.Context, log io.Writer) (string, error) {
-	dir, err := Find()
+// Build is [Find], but first builds into the cache what is missing there; what it does and how long that may take goes
+// to log. Two builds at once wait for each other, and one that was killed leaves no half-made program.
+func Build(ctx context.Context, log io.Writer) (Programs, error) {
+	found, err := Find()
 	if !errors.Is(err, ErrNoPrograms) {
-		return dir, err
+		return found, err
 	}
 	tools, err := findTools()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := os.MkdirAll(tools.cache, 0o755); err != nil {
-		return "", fmt.Errorf("making the cache of cluster programs: %w", err)
+		return nil, fmt.Errorf("making the cache of cluster programs: %w", err)
 	}
 	unlock, err := lockedfile.MutexAt(filepath.Join(tools.cache, "lock")).Lock()
 	if err != nil {
-		return "", fmt.Errorf("waiting for another build of cluster programs: %w", err)
+		return nil, fmt.Errorf("waiting for another build of cluster programs: %w", err)
 	}
 	defer unlock()
-	for _, s := range missing(tools.cache) {
+	cached := Programs{}
+	cached.add(tools.cache)
+	for _, s := range cached.missing() {
 		if err := tools.build(ctx, s, log); err != nil {
-			return "", fmt.Errorf("building %s: %w", s.name, err)
+			return nil, fmt.Errorf("building %s: %w", s.name, err)
 		}
 	}
-	return tools.cache, nil
+	return Find()
 }
 
 // tools is the Go module beside this package that pins the programs.

@@ -7,15 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"waybill/test/cluster"
 )
 
 const usage = `usage:
-  cluster build    build what is missing of etcd, kube-apiserver and kube-controller-manager, and print their folder
+  cluster build    build what is missing of etcd, kube-apiserver and kube-controller-manager, and print where they are
   cluster up DIR   start a cluster that keeps its kubeconfig and logs in DIR, print the kubeconfig's path, run until interrupted
 `
 
@@ -38,12 +40,16 @@ func main() {
 func run(ctx context.Context, args []string, out, log io.Writer) error {
 	switch {
 	case len(args) == 1 && args[0] == "build":
-		dir, err := cluster.Build(ctx, log)
+		programs, err := cluster.Build(ctx, log)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(out, dir)
-		return err
+		for _, name := range slices.Sorted(maps.Keys(programs)) {
+			if _, err := fmt.Fprintln(out, programs[name]); err != nil {
+				return err
+			}
+		}
+		return nil
 	case len(args) == 2 && args[0] == "up":
 		return up(ctx, args[1], out, log)
 	}
