@@ -23,6 +23,7 @@ import (
 	protorekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/testing/ca"
+	"github.com/sigstore/sigstore-go/pkg/tlog"
 	"github.com/sigstore/sigstore-go/pkg/verify"
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 	"github.com/sigstore/sigstore/pkg/signature"
@@ -175,12 +176,12 @@ func signLogged(t *testing.T, vs *ca.VirtualSigstore, d digest.Digest, subject, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := keyless{tag: tagLayer{message, logAnnotations(t, entity, withLog, withStamp)}}
+	k := keyless{tag: tagLayer{message, logAnnotations(t, vs, entity, withLog, withStamp)}}
 	words := []byte(`{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":"` + d.Encoded() + `"}}],"predicateType":"` + signing.PredicateTypeSignature + `"}`)
 	if entity, err = vs.AttestAtTime(subject, issuer, words, time.Now().Add(5*time.Minute), true); err != nil {
 		t.Fatal(err)
 	}
-	k.proof = logProof(t, entity, words, withLog, withStamp)
+	k.proof = logProof(t, vs, entity, words, withLog, withStamp)
 	return k
 }
 
@@ -212,7 +213,22 @@ func parts(t *testing.T, entity verify.SignedEntity) (p partsOf) {
 	return p
 }
 
-func logAnnotations(t *testing.T, entity verify.SignedEntity, withLog, withStamp bool) map[string]string {
+// promise makes the log's signature over an entry, which the test authority
+// keeps to itself.
+func promise(t *testing.T, vs *ca.VirtualSigstore, entry *protorekor.TransparencyLogEntry) (tlog.RekorPayload, []byte) {
+	t.Helper()
+	words := tlog.RekorPayload{
+		Body: base64.StdEncoding.EncodeToString(entry.GetCanonicalizedBody()), IntegratedTime: entry.GetIntegratedTime(),
+		LogIndex: entry.GetLogIndex(), LogID: hex.EncodeToString(entry.GetLogId().GetKeyId()),
+	}
+	signed, err := vs.RekorSignPayload(words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return words, signed
+}
+
+func logAnnotations(t *testing.T, vs *ca.VirtualSigstore, entity verify.SignedEntity, withLog, withStamp bool) map[string]string {
 	t.Helper()
 	p := parts(t, entity)
 	certPEM, err := cryptoutils.MarshalCertificateToPEM(p.cert)
@@ -224,22 +240,22 @@ func logAnnotations(t *testing.T, entity verify.SignedEntity, withLog, withStamp
 		annotations["dev.sigstore.cosign/rfc3161timestamp"] = string(mustJSON(t, cosignbundle.RFC3161Timestamp{SignedRFC3161Timestamp: p.stamps[0]}))
 	}
 	if withLog {
+		words, signed := promise(t, vs, p.entry)
 		annotations["dev.sigstore.cosign/bundle"] = string(mustJSON(t, cosignbundle.RekorBundle{
-			SignedEntryTimestamp: p.entry.GetInclusionPromise().GetSignedEntryTimestamp(),
-			Payload: cosignbundle.RekorPayload{
-				Body: base64.StdEncoding.EncodeToString(p.entry.GetCanonicalizedBody()), IntegratedTime: p.entry.GetIntegratedTime(),
-				LogIndex: p.entry.GetLogIndex(), LogID: hex.EncodeToString(p.entry.GetLogId().GetKeyId()),
-			},
+			SignedEntryTimestamp: signed, Payload: cosignbundle.RekorPayload(words),
 		}))
 	}
 	return annotations
 }
 
-func logProof(t *testing.T, entity verify.SignedEntity, words []byte, withLog, withStamp bool) []byte {
+func logProof(t *testing.T, vs *ca.VirtualSigstore, entity verify.SignedEntity, words []byte, withLog, withStamp bool) []byte {
 	t.Helper()
 	p := parts(t, entity)
 	material := &protobundle.VerificationMaterial{Content: &protobundle.VerificationMaterial_Certificate{Certificate: &protocommon.X509Certificate{RawBytes: p.cert.Raw}}}
 	if withLog {
+		_, signed := promise(t, vs, p.entry)
+		p.entry.InclusionPromise = &protorekor.InclusionPromise{SignedEntryTimestamp: signed}
+		p.entry.KindVersion = &protorekor.KindVersion{Kind: "intoto", Version: "0.0.2"}
 		material.TlogEntries = []*protorekor.TransparencyLogEntry{p.entry}
 	}
 	if withStamp {

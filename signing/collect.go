@@ -36,6 +36,9 @@ type collected struct {
 // what their digests say are a [*ContentError]; a look-up that the registry
 // denies is noted, any other failure ends it.
 func collect(ctx context.Context, src Source, subject ocispec.Descriptor) (*collected, error) {
+	if err := subject.Digest.Validate(); err != nil {
+		return nil, fmt.Errorf("looking for signatures of %q: %w", subject.Digest, err)
+	}
 	c := &collector{src: src, subject: subject, blobs: map[digest.Digest][]byte{}}
 	if err := c.tagForm(ctx); err != nil {
 		return nil, err

@@ -113,6 +113,7 @@ func joinDigests(list []digest.Digest) string {
 func firstLine(err error) string {
 	const longest = 300
 	line, _, _ := strings.Cut(err.Error(), "\n")
+	line = strings.TrimSuffix(line, "; error: %!w(<nil>)") // sigstore-go, where it has nothing to add
 	if len(line) > longest {
 		line = strings.ToValidUTF8(line[:longest], "") + "…"
 	}

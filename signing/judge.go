@@ -160,13 +160,7 @@ func (r *rules) judgeIdentity(s attachment, id verify.CertificateIdentity, want 
 	if err != nil || id.Verify(claimed) != nil {
 		return "", "", errOther
 	}
-	var result *verify.VerificationResult
-	var used way
-	for _, used = range r.identityWays() {
-		if result, err = s.verify(r.material, s.artifact(want), verify.WithCertificateIdentity(id), used.options); err == nil {
-			break
-		}
-	}
+	result, used, err := r.verifyIdentity(s, id, want)
 	if err != nil {
 		return "", "", r.explainIdentity(s, content.Certificate(), err)
 	}
@@ -176,6 +170,23 @@ func (r *rules) judgeIdentity(s attachment, id verify.CertificateIdentity, want 
 	cert := result.Signature.Certificate
 	who = identityText(cert.SubjectAlternativeName, cert.Issuer)
 	return who, "signed by " + who + "; " + r.timesText(result.VerifiedTimestamps, used.log), nil
+}
+
+// verifyIdentity tries the ways in turn. Of several failures it returns the
+// one about what the signature has: log entry or timestamp.
+func (r *rules) verifyIdentity(s attachment, id verify.CertificateIdentity, want digest.Digest) (*verify.VerificationResult, way, error) {
+	var failed error
+	stamps, _ := s.entity.Timestamps()
+	for _, w := range r.identityWays() {
+		result, err := s.verify(r.material, s.artifact(want), verify.WithCertificateIdentity(id), w.options)
+		if err == nil {
+			return result, w, nil
+		}
+		if failed == nil || !w.log && len(stamps) > 0 {
+			failed = err
+		}
+	}
+	return nil, way{}, failed
 }
 
 func (r *rules) explainIdentity(s attachment, cert *x509.Certificate, err error) error {

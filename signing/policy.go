@@ -76,6 +76,9 @@ func (p Policy) compile() (*rules, error) {
 		}
 		return &rules{Policy: p}, nil
 	}
+	if p.Threshold < 0 {
+		return nil, p.fail(nil, "a threshold of %d", p.Threshold)
+	}
 	r := &rules{Policy: p}
 	r.Threshold = max(p.Threshold, 1)
 	for _, check := range []func() error{r.checkSigners, r.checkThreshold, r.loadRoot, r.checkRoot} {
@@ -133,9 +136,6 @@ func compileIdentity(id Identity) (verify.CertificateIdentity, error) {
 
 // checkThreshold finds a threshold that can never be met.
 func (r *rules) checkThreshold() error {
-	if r.Policy.Threshold < 0 {
-		return r.fail(nil, "a threshold of %d", r.Policy.Threshold)
-	}
 	most := map[string]bool{}
 	for _, k := range r.Keys {
 		most[k.fingerprint] = true

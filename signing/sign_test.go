@@ -118,7 +118,11 @@ func TestUniteWithCosign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := validate.Image(signatures); err != nil {
+	config, err := signatures.ConfigFile()
+	if err != nil || len(config.RootFS.DiffIDs) != 2 || len(config.History) != 2 {
+		t.Errorf("config %+v, %v", config, err)
+	}
+	if err := validate.Image(signatures, validate.Fast); err != nil {
 		t.Errorf("as an image: %v", err)
 	}
 }
