@@ -19,6 +19,7 @@ type Spec struct {
 	ReleaseFile []byte            // as written
 	Release     *Release          // ReleaseFile parsed; nil: Build parses it
 	Lock        *Lock             // of MakeLock or ParseLock
+	LockFile    []byte            // the lock as it is on disk; nil: it is on no disk
 	ValuesFiles map[string][]byte // by the path the release file gives; others are left out
 	Charts      map[string]Chart  // by component
 	Annotations map[string]string // further annotations of the root
@@ -71,6 +72,13 @@ func Build(ctx context.Context, dst content.Storage, spec Spec, opts BuildOption
 func (s Spec) check() error {
 	if err := s.Release.lintError(); err != nil {
 		return err
+	}
+	lock, err := s.Lock.Encode()
+	if err != nil {
+		return err
+	}
+	if s.LockFile != nil && !bytes.Equal(lock, s.LockFile) {
+		return &StaleError{Differences: []string{"the lock file was changed by hand: it is not in the encoding that lock writes"}}
 	}
 	if differences := s.differences(); len(differences) > 0 {
 		return &StaleError{Differences: differences}

@@ -39,6 +39,7 @@ func TestBuildTwiceGivesOneDigest(t *testing.T) {
 		slices.Reverse(spec.Lock.Charts)
 		spec.Release = nil // read from the file again
 		spec.Charts = maps.Clone(spec.Charts)
+		spec.LockFile = encoded(spec.Lock)
 		again, err := Build(t.Context(), newStore(), spec, BuildOptions{Concurrency: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -99,6 +100,7 @@ func TestBuildRefuses(t *testing.T) {
 		{"another chart than the locked one", func(s *Spec) { s.Charts["db"] = s.Charts["rules"] }, "component db: its chart is sha256:", isA[*StaleError]},
 		{"no chart", func(s *Spec) { delete(s.Charts, "db") }, "component db has no chart", isA[*StaleError]},
 		{"the lock of another release", func(s *Spec) { s.Lock.Release.Name = "other" }, "the release is shop, locked is other", isA[*StaleError]},
+		{"a lock file that was edited", func(s *Spec) { s.LockFile = []byte("# mine\n" + string(encoded(s.Lock))) }, "the lock file was changed by hand", isA[*StaleError]},
 		{"a missing values file", func(s *Spec) { delete(s.ValuesFiles, "values/db.yaml") }, `values file "values/db.yaml"`, isError},
 		{"a values file that is none", func(s *Spec) { s.ValuesFiles["values/db.yaml"] = []byte("- a") }, "values/db.yaml:1:1: want a mapping", isA[*FileError]},
 		{"an annotation of ours", func(s *Spec) { s.Annotations["waybill.role"] = "x" }, `annotation "waybill.role" belongs to the bundle itself`, isError},
@@ -129,6 +131,14 @@ func TestBuildRefuses(t *testing.T) {
 func isA[E error](err error) bool {
 	var e E
 	return errors.As(err, &e)
+}
+
+func encoded(l *Lock) []byte {
+	data, err := l.Encode()
+	if err != nil {
+		panic(err) // the test's own lock
+	}
+	return data
 }
 
 func isError(err error) bool { return err != nil }

@@ -20,7 +20,10 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 // and schemas that do not parse. Nil when there is nothing. A [Release] from
 // [ParseRelease] gives each problem its place in the file.
 func (r *Release) Check() []Problem {
-	c := checker{doc: r.doc}
+	c := checker{doc: r.doc, stages: map[string]string{}}
+	for _, comp := range r.Components {
+		c.stages[comp.Name] = comp.Stage
+	}
 	c.constraint([]string{"kubernetes"}, r.Kubernetes)
 	c.names(r)
 	for i := range r.Components {
@@ -46,10 +49,14 @@ func (r *Release) lintError() error {
 
 type checker struct {
 	doc      *document
+	stages   map[string]string // by component
 	problems []Problem
 }
 
 func (c *checker) add(path []string, format string, args ...any) {
+	if len(c.problems) >= maxProblems {
+		return
+	}
 	c.problems = append(c.problems, c.doc.problem(path, fmt.Sprintf(format, args...)))
 }
 
@@ -123,14 +130,14 @@ func (c *checker) stage(r *Release, i int) {
 
 func (c *checker) need(r *Release, i int, path []string, need string) {
 	comp := &r.Components[i]
-	other, err := r.Component(need)
+	stage, known := c.stages[need]
 	switch {
-	case err != nil:
+	case !known:
 		c.add(path, "component %s needs the unknown component %q%s", comp.Name, need, didYouMean(need, r.ComponentNames()))
 	case need == comp.Name:
 		c.add(path, "component %s needs itself", comp.Name)
-	case slices.Index(r.Stages, other.Stage) > slices.Index(r.Stages, comp.Stage):
-		c.add(path, "component %s of stage %q needs %s of the later stage %q", comp.Name, comp.Stage, need, other.Stage)
+	case slices.Index(r.Stages, stage) > slices.Index(r.Stages, comp.Stage):
+		c.add(path, "component %s of stage %q needs %s of the later stage %q", comp.Name, comp.Stage, need, stage)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -20,6 +21,7 @@ import (
 const (
 	maxDocumentBytes = 4 << 20
 	maxExpandedBytes = 16 << 20 // after every alias is replaced by what it stands for
+	maxProblems      = 100      // reported of one document
 )
 
 // A document is a YAML text read twice: by sigs.k8s.io/yaml for its content,
@@ -51,7 +53,7 @@ func readDocument(data []byte) (*document, []Problem) {
 		return nil, []Problem{*p}
 	}
 	if problems = checkKeys(root); len(problems) > 0 {
-		return nil, problems
+		return nil, problems[:min(len(problems), maxProblems)]
 	}
 	doc := &document{root: root}
 	var err error
@@ -232,10 +234,8 @@ func target(n *yaml.Node) *yaml.Node {
 func child(n *yaml.Node, step string) (key, value *yaml.Node) {
 	switch n.Kind {
 	case yaml.SequenceNode:
-		for i, entry := range n.Content {
-			if fmt.Sprint(i) == step {
-				return nil, entry
-			}
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(n.Content) {
+			return nil, n.Content[i]
 		}
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {

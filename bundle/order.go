@@ -23,11 +23,15 @@ func (r *Release) Dependencies(component string) []string {
 	if err != nil {
 		return nil
 	}
+	needs := map[string]bool{}
+	for _, name := range c.Needs {
+		needs[name] = true
+	}
 	stage := slices.Index(r.Stages, c.Stage)
 	var names []string
 	for _, other := range r.Components {
 		earlier := slices.Index(r.Stages, other.Stage) < stage
-		if earlier || slices.Contains(c.Needs, other.Name) {
+		if earlier || needs[other.Name] {
 			names = append(names, other.Name)
 		}
 	}
@@ -65,27 +69,35 @@ func (r *Release) Dependents(component string) []string {
 // [Release.Dependencies]. Names within a level are sorted. Components that wait
 // for each other are a [CycleError].
 func (r *Release) Levels() ([][]string, error) {
-	waits := map[string][]string{}
+	waits, waitedFor := map[string][]string{}, map[string][]string{}
+	open := map[string]int{} // how many dependencies are not placed yet
+	var level []string
 	for _, c := range r.Components {
 		waits[c.Name] = r.Dependencies(c.Name)
+		if open[c.Name] = len(waits[c.Name]); open[c.Name] == 0 {
+			level = append(level, c.Name)
+		}
+		for _, d := range waits[c.Name] {
+			waitedFor[d] = append(waitedFor[d], c.Name)
+		}
 	}
 	var levels [][]string
-	done := map[string]bool{}
-	for len(waits) > 0 {
-		var level []string
-		for _, name := range sortedKeys(waits) {
-			if !slices.ContainsFunc(waits[name], func(d string) bool { return !done[d] }) {
-				level = append(level, name)
+	placed := 0
+	for ; len(level) > 0; placed += len(levels[len(levels)-1]) {
+		slices.Sort(level)
+		levels = append(levels, level)
+		var next []string
+		for _, done := range level {
+			for _, name := range waitedFor[done] {
+				if open[name]--; open[name] == 0 {
+					next = append(next, name)
+				}
 			}
 		}
-		if len(level) == 0 {
-			return nil, &CycleError{Path: findCycle(waits)}
-		}
-		for _, name := range level {
-			done[name] = true
-			delete(waits, name)
-		}
-		levels = append(levels, level)
+		level = next
+	}
+	if placed < len(r.Components) {
+		return nil, &CycleError{Path: findCycle(waits)}
 	}
 	return levels, nil
 }

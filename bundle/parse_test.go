@@ -3,6 +3,7 @@ package bundle
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -191,6 +192,41 @@ func TestAliasesAreBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// However much is wrong, the answer is short and comes soon.
+func TestProblemsAreBounded(t *testing.T) {
+	for name, text := range map[string]string{
+		"images":       head + component + "images: [" + strings.Repeat("1, ", 30_000) + "]\n",
+		"unknown keys": head + component + manyKeys(10_000),
+		"needs":        head + component + "  needs: [" + strings.ReplaceAll(manyKeys(10_000), ": 1\n", ", ") + "]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			rel, err := ParseRelease("r", []byte(text))
+			var problems []Problem
+			var bad *FileError
+			if errors.As(err, &bad) {
+				problems = bad.Problems
+			} else {
+				problems = rel.Check()
+			}
+			if len(problems) == 0 || len(problems) > maxProblems {
+				t.Errorf("%d problems", len(problems))
+			}
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("took %s", took)
+			}
+		})
+	}
+}
+
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "k%d: 1\n", i)
+	}
+	return b.String()
 }
 
 func TestMergeKeysOverride(t *testing.T) {

@@ -37,7 +37,7 @@ type Release struct {
 	Render     *Render     `json:"render,omitempty" jsonschema_description:"The cluster versions and kinds that image discovery renders for."`
 	Platforms  []string    `json:"platforms,omitempty" jsonschema:"uniqueItems=true,pattern=^[a-z0-9]+/[a-z0-9]+(/[a-z0-9.]+)?$" jsonschema_description:"The platforms images are packed for; absent: all that upstream offers."`
 	Stages     []string    `json:"stages,omitempty" jsonschema:"uniqueItems=true,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" jsonschema_description:"The stages in their order; when given, every component names one."`
-	Components []Component `json:"components" jsonschema:"minItems=1" jsonschema_description:"The charts of the release, each installed as one Helm release."`
+	Components []Component `json:"components" jsonschema:"minItems=1,maxItems=2000" jsonschema_description:"The charts of the release, each installed as one Helm release."`
 	Images     []ImageRef  `json:"images,omitempty" jsonschema_description:"Images and other OCI artifacts to carry that belong to no one component."`
 	Artifact   string      `json:"artifact,omitempty" jsonschema:"pattern=^oci://.+@sha256:[0-9a-f]{64}$" jsonschema_description:"Where the bundle made from this release file is."`
 	Shape      string      `json:"shape,omitempty" jsonschema:"enum=nested,enum=flat,default=nested" jsonschema_description:"nested keeps upstream's image indexes; flat puts the platforms' manifests into the root, for registries that refuse an index inside an index."`

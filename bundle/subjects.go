@@ -36,7 +36,7 @@ func SignSubjects(ctx context.Context, src content.Fetcher, root ocispec.Descrip
 	}
 	for _, image := range b.Entries(RoleImage) {
 		subjects = append(subjects, image)
-		if recursive != SignAll || image.MediaType != ocispec.MediaTypeImageIndex && image.MediaType != mediaTypeDockerList {
+		if recursive != SignAll || image.MediaType != ocispec.MediaTypeImageIndex && image.MediaType != dockerManifestList {
 			continue
 		}
 		data, err := content.FetchAll(ctx, src, image)
@@ -51,9 +51,6 @@ func SignSubjects(ctx context.Context, src content.Fetcher, root ocispec.Descrip
 	}
 	return unique(subjects), nil
 }
-
-// mediaTypeDockerList is Docker's name for an image index.
-const mediaTypeDockerList = "application/vnd.docker.distribution.manifest.list.v2+json"
 
 func unique(descs []ocispec.Descriptor) []ocispec.Descriptor {
 	seen := map[string]bool{}

@@ -76,9 +76,12 @@ type validation struct {
 }
 
 func (v *validation) collect(e *compiler.ValidationError) {
+	if len(v.problems) >= maxProblems {
+		return
+	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		for _, key := range k.Properties {
+		for _, key := range slices.Sorted(slices.Values(k.Properties))[:min(len(k.Properties), maxProblems)] {
 			v.unknownKey(e, key)
 		}
 	case *kind.Required:
@@ -225,6 +228,8 @@ func (v *validation) words(e *compiler.ValidationError) string {
 		return fmt.Sprintf("is %d characters long, more than %d", k.Got, k.Want)
 	case *kind.MinItems:
 		return "is empty: want at least one entry"
+	case *kind.MaxItems:
+		return fmt.Sprintf("has %d entries, more than %d", k.Got, k.Want)
 	case *kind.UniqueItems:
 		return fmt.Sprintf("entries %d and %d are the same", k.Duplicates[0]+1, k.Duplicates[1]+1)
 	case *kind.Minimum:
