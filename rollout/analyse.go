@@ -203,6 +203,7 @@ func (r *Runner) checkCluster(ctx context.Context, a *analysis, opts lookOptions
 	}
 	a.checkKinds()
 	a.checkNeeds()
+	a.checkSpaces()
 	a.fillPlan()
 	return r.checkRights(ctx, a, spaces)
 }

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -112,16 +113,31 @@ type Preview struct {
 	// Brings are the kinds that CRDs in the chart, wherever they stand in it,
 	// bring.
 	Brings []string
+	// MissingNamespaces are used by its objects, do not exist and are not made
+	// by the chart; EndingNamespaces are being deleted.
+	MissingNamespaces, EndingNamespaces []string
 	// RecordBytes is the size of Helm's record, RecordLimit what fits; a zero
 	// limit is none.
 	RecordBytes, RecordLimit int
 	Largest                  []string // what makes the record large
 }
 
-// Conflict is an object that belongs to somebody else.
+// Conflict is an object that belongs to somebody else, or stands in the way
+// for another reason.
 type Conflict struct {
 	Object string // Kind namespace/name
 	Owner  string // who has it, or empty
+	Reason string // what is wrong when it is not the owner, as what follows the object's name
+}
+
+func (c Conflict) String() string {
+	switch {
+	case c.Reason != "":
+		return c.Object + " " + c.Reason
+	case c.Owner != "":
+		return c.Object + " exists, which belongs to " + c.Owner
+	}
+	return c.Object + " exists, which is not part of this Helm release"
 }
 
 // Helm's words for the states of a revision.
@@ -140,10 +156,11 @@ const (
 	LabelStatus    = "waybill/status"
 )
 
-// pending says whether a revision was begun and not ended.
+// pending says whether a revision was begun and not ended: it is in a state
+// that Helm leaves only through the process that set it.
 func (r HelmRevision) pending() bool {
 	switch r.Status {
-	case "pending-install", "pending-upgrade", "pending-rollback", "uninstalling":
+	case "pending-install", "pending-upgrade", "pending-rollback", "uninstalling", "unknown", "":
 		return true
 	}
 	return false
@@ -158,19 +175,19 @@ func last(history []HelmRevision) HelmRevision {
 }
 
 // lastGood returns the number of the newest revision up to limit that was
-// deployed once, 0 for none. A revision that is deployed now goes before one
-// that was superseded.
+// deployed once and not uninstalled since, 0 for none. A revision that is
+// deployed now goes before one that was superseded.
 func lastGood(history []HelmRevision, limit int) int {
 	superseded := 0
-	for i := len(history) - 1; i >= 0; i-- {
-		if history[i].Number > limit {
-			continue
-		}
-		switch history[i].Status {
-		case helmDeployed:
-			return history[i].Number
-		case helmSuperseded:
-			superseded = max(superseded, history[i].Number)
+	for _, rev := range slices.Backward(history) {
+		switch {
+		case rev.Number > limit:
+		case rev.Status == helmUninstalled:
+			return superseded
+		case rev.Status == helmDeployed:
+			return rev.Number
+		case rev.Status == helmSuperseded:
+			superseded = max(superseded, rev.Number)
 		}
 	}
 	return superseded

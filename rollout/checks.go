@@ -120,6 +120,31 @@ func (a *analysis) checkKinds() {
 	}
 }
 
+// checkSpaces looks at the namespaces that objects are in beside the
+// components' own. One that is absent may be made by another component's
+// chart, so it is a warning.
+func (a *analysis) checkSpaces() {
+	planned := map[string]bool{}
+	for _, n := range a.plan.Namespaces {
+		planned[n.Name] = true
+	}
+	for _, s := range a.subjects {
+		if s.preview == nil {
+			continue
+		}
+		for _, name := range s.preview.MissingNamespaces {
+			if !planned[name] && name != s.namespace {
+				a.warn("component %s has objects in namespace %s, which does not exist", s.Name, name)
+			}
+		}
+		for _, name := range s.preview.EndingNamespaces {
+			if !planned[name] && name != s.namespace {
+				s.refusals = append(s.refusals, Refusal{Code: "namespace-terminating", Component: s.Name, Message: "it has objects in namespace " + name + ", which is being deleted"})
+			}
+		}
+	}
+}
+
 // checkNeeds refuses a named component whose needs are neither named nor
 // ready.
 func (a *analysis) checkNeeds() {

@@ -80,7 +80,7 @@ func (e *ClusterError) Unwrap() error { return e.Err }
 
 // A NotFoundError reports an instance, or a component of one, without record.
 type NotFoundError struct {
-	What  string // "instance" or "component"
+	What  string // "instance", …
 	Name  string
 	Known []string
 }

@@ -25,16 +25,19 @@ func (r *Runner) examine(ctx context.Context, a *analysis, s *subject) error {
 		return nil
 	}
 	s.checkMoved()
-	refusals, err := r.layer(ctx, a.req, s.component)
+	found, err := r.readFrom(ctx, s.component)
 	if err != nil {
 		return err
 	}
-	s.refusals = append(s.refusals, refusals...)
+	s.refusals = append(s.refusals, found.refusals...)
+	if err := s.layer(a.req, found); err != nil {
+		return err
+	}
 	if err := r.merge(s.component); err != nil {
 		return err
 	}
 	s.planned.Values = s.valuesDigest
-	refusals, err = r.checkParameters(s.component)
+	refusals, err := r.checkParameters(s.component)
 	if err != nil {
 		return err
 	}
@@ -177,11 +180,7 @@ func (r *Runner) preview(ctx context.Context, a *analysis, s *subject, maybe boo
 		s.planned.Action, s.planned.Reasons = ActionUpgrade, []string{"the cluster's version or kinds"}
 	}
 	for _, c := range s.preview.Conflicts {
-		owner := "which is not part of this Helm release"
-		if c.Owner != "" {
-			owner = "which belongs to " + c.Owner
-		}
-		s.refusals = append(s.refusals, Refusal{Code: "conflict", Component: s.Name, Message: c.Object + " exists, " + owner})
+		s.refusals = append(s.refusals, Refusal{Code: "conflict", Component: s.Name, Message: c.String()})
 	}
 	if p := s.preview; p.RecordLimit > 0 && p.RecordBytes > p.RecordLimit {
 		s.refusals = append(s.refusals, Refusal{Code: "helm-record-size", Component: s.Name, Message: fmt.Sprintf(

@@ -77,9 +77,6 @@ func (t *attempt) settle(s *subject, why string) ([]HelmRevision, error) {
 // carries the mark is deleted.
 func (t *attempt) takeBack(ctx context.Context, s *subject, mark string, history []HelmRevision, outcome string) error {
 	newest, good := last(history), lastGood(history, s.planned.HelmRevision)
-	if last(s.history).Status == helmUninstalled {
-		good = 0 // what stood before was taken away on purpose
-	}
 	if good == 0 {
 		return t.takeBackFirst(ctx, s, mark, newest, outcome)
 	}

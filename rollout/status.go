@@ -240,12 +240,16 @@ func (r *Runner) History(ctx context.Context, name string) ([]Attempt, error) {
 	return attempts, nil
 }
 
-// Site returns the text of the site file that the last attempt was made with,
-// empty when it had none. Errors are those of [Runner.History].
+// Site returns the text of the site file that the last attempt was made with.
+// Errors are those of [Runner.History]; without a site file there is nothing
+// to be found either.
 func (r *Runner) Site(ctx context.Context, name string) (string, error) {
 	latest, err := r.find(ctx, store{client: r.client, namespace: r.state(nil)}, name)
 	if err != nil {
 		return "", err
+	}
+	if latest.record.SiteFile == "" {
+		return "", &NotFoundError{What: "site file of instance", Name: name}
 	}
 	return latest.record.SiteFile, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/opencontainers/go-digest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,43 +18,108 @@ import (
 // named, as Flux has it.
 const defaultValuesKey = "values.yaml"
 
-// layer collects the component's values in their order: the release's
-// valuesFiles, values and profile; the site's valuesFiles, valuesFrom, values
-// and valuesFrom with a targetPath; the request's. What cannot be read is
-// returned as refusals.
-func (r *Runner) layer(ctx context.Context, req *Request, c *component) ([]Refusal, error) {
-	layers, err := releaseLayers(req, c)
-	if err != nil {
-		return nil, err
-	}
-	var plain, targeted []Layer
-	var refusals []Refusal
+// fromCluster are the layers that a component's valuesFrom give.
+type fromCluster struct {
+	plain, targeted []Layer // without and with a targetPath
+	refusals        []Refusal
+}
+
+// readFrom reads a component's valuesFrom. What cannot be read is returned as
+// refusals.
+func (r *Runner) readFrom(ctx context.Context, c *component) (fromCluster, error) {
+	var found fromCluster
 	for _, from := range c.site.ValuesFrom {
 		layer, refusal, err := r.valuesFrom(ctx, c, from)
 		switch {
 		case err != nil:
-			return nil, err
+			return found, err
 		case refusal != nil:
-			refusals = append(refusals, *refusal)
+			found.refusals = append(found.refusals, *refusal)
 		case layer == nil:
 		case from.TargetPath != "":
-			targeted = append(targeted, *layer)
+			found.targeted = append(found.targeted, *layer)
 		default:
-			plain = append(plain, *layer)
+			found.plain = append(found.plain, *layer)
 		}
+	}
+	return found, nil
+}
+
+// layer puts the component's values in their order: the release's
+// valuesFiles, values and profile; the site's valuesFiles, valuesFrom, values
+// and valuesFrom with a targetPath; the request's.
+func (c *component) layer(req *Request, found fromCluster) error {
+	layers, err := releaseLayers(req, c)
+	if err != nil {
+		return err
 	}
 	site, err := siteFileLayers(req, c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	site = append(site, plain...)
+	site = append(site, found.plain...)
 	if len(c.site.Values) > 0 {
 		site = append(site, Layer{Name: "site file, values", Values: c.site.Values})
 	}
-	site = append(site, targeted...)
+	site = append(site, found.targeted...)
 	c.siteLayers = append(site, req.Values[c.Name]...)
 	c.layers = append(layers, c.siteLayers...)
-	return refusals, nil
+	return nil
+}
+
+// Composed is a component with its values, before anything is installed.
+type Composed struct {
+	Name        string
+	HelmRelease string
+	Namespace   string
+	CRDs        string
+	Layers      []Layer // of values, the last wins
+	// Skipped are the valuesFrom that were not read, for lack of a cluster.
+	Skipped []string
+}
+
+// Compose returns the active components of the request in the order of
+// installing, with their values. A nil runner reads no valuesFrom. Errors are
+// [*UsageError] and [*UnknownError], and with a runner [*RefusedError] and
+// [*ClusterError] too.
+func Compose(ctx context.Context, req Request, r *Runner) ([]Composed, error) {
+	components, err := choose(&req)
+	if err != nil {
+		return nil, err
+	}
+	all := []Composed{}
+	for _, c := range components {
+		if !c.active() {
+			continue
+		}
+		one := Composed{Name: c.Name, HelmRelease: c.helmRelease, Namespace: c.namespace, CRDs: c.CRDPolicy()}
+		var found fromCluster
+		if r == nil {
+			for _, from := range c.site.ValuesFrom {
+				one.Skipped = append(one.Skipped, from.Kind+" "+c.namespaceOf(from)+"/"+from.Name)
+			}
+		} else if found, err = r.readFrom(ctx, c); err != nil {
+			return nil, err
+		}
+		if len(found.refusals) > 0 {
+			return nil, &RefusedError{Reasons: found.refusals}
+		}
+		if err := c.layer(&req, found); err != nil {
+			return nil, err
+		}
+		one.Layers = c.layers
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// namespaceOf is the namespace that values are read from: the component's,
+// unless one is named.
+func (c *component) namespaceOf(from bundle.ValuesFrom) string {
+	if from.Namespace != "" {
+		return from.Namespace
+	}
+	return c.namespace
 }
 
 func releaseLayers(req *Request, c *component) ([]Layer, error) {
@@ -89,10 +155,7 @@ func siteFileLayers(req *Request, c *component) ([]Layer, error) {
 // valuesFrom reads one layer from the cluster. A nil layer without refusal is
 // one that is absent and may be.
 func (r *Runner) valuesFrom(ctx context.Context, c *component, from bundle.ValuesFrom) (*Layer, *Refusal, error) {
-	namespace, key := from.Namespace, from.ValuesKey
-	if namespace == "" {
-		namespace = c.namespace
-	}
+	namespace, key := c.namespaceOf(from), from.ValuesKey
 	if key == "" {
 		key = defaultValuesKey
 	}
@@ -124,6 +187,10 @@ func (r *Runner) valuesFrom(ctx context.Context, c *component, from bundle.Value
 	}
 	return &Layer{Name: name + " key " + key, YAML: text}, nil, nil
 }
+
+// IsSecret says whether a layer of that name was read from a Secret, so that
+// its values are not for showing.
+func IsSecret(layer string) bool { return strings.HasPrefix(layer, "Secret ") }
 
 // objectData returns the data of a Secret or ConfigMap.
 func (r *Runner) objectData(ctx context.Context, kind, namespace, name string) (map[string][]byte, error) {
