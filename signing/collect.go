@@ -76,6 +76,8 @@ func (c *collector) tagForm(ctx context.Context) error {
 	case errors.As(err, &unreadable):
 		c.add(attachment{found: found}, err)
 		return nil
+	case errors.Is(err, errdef.ErrNotFound):
+		return &ContentError{Digest: desc.Digest, Reason: "named by tag " + tag + ", but not there"}
 	case err != nil:
 		return err
 	}

@@ -96,8 +96,8 @@ func (r *rules) checkSigners() error {
 		switch {
 		case !r.AllowUnsigned:
 			return r.fail(nil, "no key and no identity says who may sign")
-		case r.RequireLog || r.RequireTimestamp || r.TrustedRoot != nil:
-			return r.fail(nil, "no key and no identity says who may sign, so that log, timestamp and trusted root have nothing to apply to")
+		case r.RequireLog || r.RequireTimestamp || r.TrustedRoot != nil || r.Threshold > 1:
+			return r.fail(nil, "no key and no identity says who may sign, so that threshold, log, timestamp and trusted root have nothing to apply to")
 		}
 	}
 	for _, k := range r.Keys {
@@ -182,6 +182,8 @@ func (r *rules) checkRoot() error {
 		return r.fail(nil, "a trusted root is given, but keys alone do not use it; require a log entry or a timestamp, name an identity, or leave it out")
 	case len(r.identities) > 0 && len(r.material.FulcioCertificateAuthorities()) == 0:
 		return r.fail(nil, "the trusted root has no certificate authority, which identities need")
+	case len(r.identities) > 0 && len(r.material.RekorLogs())+len(r.material.TimestampingAuthorities()) == 0:
+		return r.fail(nil, "the trusted root has no transparency log and no timestamp authority, so that nothing says when a certificate was used")
 	case r.RequireLog && len(r.material.RekorLogs()) == 0:
 		return r.fail(nil, "a log entry is required, but the trusted root has no transparency log")
 	case r.RequireTimestamp && len(r.material.TimestampingAuthorities()) == 0:

@@ -21,7 +21,7 @@ func (s *Signer) Key() Key { return s.key }
 
 // LoadSigner loads a private key by a reference as cosign has them: a file
 // (cosign's encrypted PEM), env://NAME, k8s://NAMESPACE/NAME, the URI of a key
-// management service, pkcs11:. The password is asked for only when the key is
+// management service. The password is asked for only when the key is
 // encrypted and comes without one; what password returns as its error is
 // wrapped. Errors are [*KeyError]; [ErrPassword] is in it when the key did not
 // open.

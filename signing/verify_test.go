@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,7 +15,9 @@ import (
 	"cuelabs.dev/go/oci/ociregistry/ociserver"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/sigstore/sigstore-go/pkg/root"
 	"oras.land/oras-go/v2/content/memory"
+	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"waybill/signing"
@@ -102,6 +105,7 @@ func TestPolicyErrors(t *testing.T) {
 		"timestamp without root":     {signing.Policy{Keys: keys, RequireTimestamp: true}, "timestamp is required, but there is no trusted root"},
 		"root without log":           {signing.Policy{Keys: keys, RequireLog: true, TrustedRoot: material}, "has no transparency log"},
 		"identity without root":      {signing.Policy{Identities: identities}, "identities need a trusted root"},
+		"root without any time":      {signing.Policy{Identities: identities, TrustedRoot: trustedRoot(t, []root.CertificateAuthority{&root.FulcioCertificateAuthority{Root: newAuthority(t).cert}}, nil, nil, nil)}, "nothing says when"},
 		"root that nothing uses":     {signing.Policy{Keys: keys, TrustedRoot: material}, "keys alone do not use it"},
 		"root cut short":             {signing.Policy{Identities: identities, TrustedRoot: material[:len(material)/2]}, "cut short"},
 		"empty root":                 {signing.Policy{Identities: identities, TrustedRoot: []byte{}}, "cannot be read"},
@@ -114,6 +118,7 @@ func TestPolicyErrors(t *testing.T) {
 		"negative threshold":         {signing.Policy{Keys: keys, Threshold: -1}, "threshold of -1"},
 		"off and a key":              {signing.Policy{Off: true, Keys: keys}, "verification is off"},
 		"a key that is none":         {signing.Policy{Keys: []signing.Key{{Name: "empty"}}}, `"empty" was not loaded`},
+		"allow unsigned, threshold":  {signing.Policy{AllowUnsigned: true, Threshold: 2}, "nothing to apply to"},
 		"allow unsigned and log":     {signing.Policy{AllowUnsigned: true, RequireLog: true}, "nothing to apply to"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -370,4 +375,49 @@ func TestOversizedSignature(t *testing.T) {
 	attachTag(t, place, desc.Digest, tagLayer{bytes.Repeat([]byte(" "), 2<<20), map[string]string{"dev.cosignproject.cosign/signature": "AAAA"}})
 	_, err := signing.Verify(t.Context(), place, desc, keysOf(s))
 	wantRefused(t, err, "too large for a signature")
+}
+
+// a tag whose manifest is gone is damage
+func TestDanglingSignatureTag(t *testing.T) {
+	s, place := newSigner(t, "k"), memory.New()
+	desc := pushImage(t, place, "one")
+	written := sign(t, s, place, desc, signing.FormatTag).Written[0]
+	_, err := signing.Verify(t.Context(), losing{place, written.Digest}, desc, keysOf(s))
+	var content *signing.ContentError
+	if !errors.As(err, &content) || content.Digest != written.Digest {
+		t.Errorf("error %v, want a ContentError about %s", err, written.Digest)
+	}
+}
+
+// losing is a source that has lost one digest.
+type losing struct {
+	signing.Target
+	lost digest.Digest
+}
+
+func (s losing) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	if desc.Digest == s.lost {
+		return nil, errdef.ErrNotFound
+	}
+	return s.Target.Fetch(ctx, desc)
+}
+
+// whatever strangers attach is neither accepted nor a crash
+func FuzzAttached(f *testing.F) {
+	f.Add([]byte(`{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json"}`), "AAAA", "", "", "")
+	f.Add([]byte(`{"critical":{}}`), "!", "-----BEGIN CERTIFICATE-----", `{"Payload":{"body":7}}`, `{"SignedRFC3161Timestamp":"MAMCAQA="}`)
+	f.Add([]byte(`{}`), "AAAA", "", `{"SignedEntryTimestamp":"AA==","Payload":{"body":"e30=","integratedTime":1,"logIndex":1,"logID":"00"}}`, "{}")
+	f.Fuzz(func(t *testing.T, data []byte, sig, cert, entry, stamp string) {
+		s, place := newSigner(t, "k"), memory.New()
+		desc := pushImage(t, place, "one")
+		attachTag(t, place, desc.Digest, tagLayer{append(data, ' '), map[string]string{
+			"dev.cosignproject.cosign/signature": sig, "dev.sigstore.cosign/certificate": cert,
+			"dev.sigstore.cosign/bundle": entry, "dev.sigstore.cosign/rfc3161timestamp": stamp,
+		}})
+		attachReferrer(t, place, desc, data)
+		policy := identityPolicy(newAuthority(t).trustedRoot(t))
+		policy.Keys = []signing.Key{s.Key()}
+		_, err := signing.Verify(t.Context(), place, desc, policy)
+		wantRefused(t, err)
+	})
 }
