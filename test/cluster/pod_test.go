@@ -30,20 +30,20 @@ func TestStatus(t *testing.T) {
 		reason     string
 		again      time.Duration
 	}{
-		"runs":                         {"", always, 0, corev1.PodRunning, corev1.ConditionTrue, "", 0},
-		"succeeds":                     {"", never, 0, corev1.PodSucceeded, corev1.ConditionFalse, "PodCompleted", 0},
-		"crashes":                      {"crash", always, 0, corev1.PodRunning, corev1.ConditionFalse, "ContainersNotReady", 0},
-		"fails":                        {"crash", never, 0, corev1.PodFailed, corev1.ConditionFalse, "PodFailed", 0},
-		"hangs":                        {"hang", always, time.Hour, corev1.PodPending, corev1.ConditionFalse, "ContainersNotReady", 0},
-		"hangs once":                   {"hang", never, time.Hour, corev1.PodPending, corev1.ConditionFalse, "ContainersNotReady", 0},
-		"never ready":                  {"never-ready", always, time.Hour, corev1.PodRunning, corev1.ConditionFalse, "ContainersNotReady", 0},
-		"never done":                   {"never-ready", never, time.Hour, corev1.PodRunning, corev1.ConditionFalse, "ContainersNotReady", 0},
-		"slow, in between":             {"slow=5s", always, 2 * time.Second, corev1.PodRunning, corev1.ConditionFalse, "ContainersNotReady", 3 * time.Second},
-		"slow, in the end":             {"slow=5s", always, 5 * time.Second, corev1.PodRunning, corev1.ConditionTrue, "", 0},
-		"slow once, in between":        {"slow=5s", never, 2 * time.Second, corev1.PodRunning, corev1.ConditionFalse, "ContainersNotReady", 3 * time.Second},
-		"slow once, in the end":        {"slow=5s", never, 6 * time.Second, corev1.PodSucceeded, corev1.ConditionFalse, "PodCompleted", 0},
-		"slow without a duration":      {"slow", always, 0, corev1.PodPending, corev1.ConditionFalse, "ContainersNotReady", 0},
-		"an unknown word":             {"explode", always, 0, corev1.PodPending, corev1.ConditionFalse, "ContainersNotReady", 0},
+		"runs":                    {"", always, 0, corev1.PodRunning, corev1.ConditionTrue, "", 0},
+		"succeeds":                {"", never, 0, corev1.PodSucceeded, corev1.ConditionFalse, "PodCompleted", 0},
+		"crashes":                 {"crash", always, 0, corev1.PodRunning, corev1.ConditionFalse, "ContainersNotReady", 0},
+		"fails":                   {"crash", never, 0, corev1.PodFailed, corev1.ConditionFalse, "PodFailed", 0},
+		"hangs":                   {"hang", always, time.Hour, corev1.PodPending, corev1.ConditionFalse, "ContainersNotReady", 0},
+		"hangs once":              {"hang", never, time.Hour, corev1.PodPending, corev1.ConditionFalse, "ContainersNotReady", 0},
+		"never ready":             {"never-ready", always, time.Hour, corev1.PodRunning, corev1.ConditionFalse, "ContainersNotReady", 0},
+		"never done":              {"never-ready", never, time.Hour, corev1.PodRunning, corev1.ConditionFalse, "ContainersNotReady", 0},
+		"slow, in between":        {"slow=5s", always, 2 * time.Second, corev1.PodRunning, corev1.ConditionFalse, "ContainersNotReady", 3 * time.Second},
+		"slow, in the end":        {"slow=5s", always, 5 * time.Second, corev1.PodRunning, corev1.ConditionTrue, "", 0},
+		"slow once, in between":   {"slow=5s", never, 2 * time.Second, corev1.PodRunning, corev1.ConditionFalse, "ContainersNotReady", 3 * time.Second},
+		"slow once, in the end":   {"slow=5s", never, 6 * time.Second, corev1.PodSucceeded, corev1.ConditionFalse, "PodCompleted", 0},
+		"slow without a duration": {"slow", always, 0, corev1.PodPending, corev1.ConditionFalse, "ContainersNotReady", 0},
+		"an unknown word":         {"explode", always, 0, corev1.PodPending, corev1.ConditionFalse, "ContainersNotReady", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := metav1.NewTime(begun)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -42,7 +43,7 @@ func ForMain(m interface{ Run() int }) (code int) {
 		return code
 	}
 	if err := shared.cluster.Stop(); err != nil {
-		println("stopping the test cluster:", err.Error())
+		fmt.Fprintln(os.Stderr, "stopping the test cluster:", err)
 		return max(code, 1)
 	}
 	return code
