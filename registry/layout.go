@@ -147,9 +147,12 @@ func (f folder) write(desc ocispec.Descriptor, r io.Reader, place string) (isNew
 	return true, nil
 }
 
+// tempPrefix begins the names of files that are not whole yet.
+const tempPrefix = ".tmp-"
+
 // writeBeside writes a file under another name and renames it when all went well.
 func writeBeside(path string, fill func(io.Writer) error) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	tmp, err := os.CreateTemp(filepath.Dir(path), tempPrefix+"*")
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // lockFile serialises writers of one layout's index.json. It is there only
@@ -55,8 +58,8 @@ func isFresh(path string) bool {
 		return false
 	}
 	for _, f := range found {
-		switch f.Name() {
-		case layoutFile, "blobs", lockFile:
+		switch name := f.Name(); {
+		case name == layoutFile, name == ocispec.ImageBlobsDir, name == lockFile, strings.HasPrefix(name, tempPrefix):
 		default:
 			return false
 		}

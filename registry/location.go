@@ -2,6 +2,7 @@ package registry
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -145,7 +146,7 @@ func parsePath(s string) (Location, error) {
 }
 
 // splitPath takes @digest and #NAME off a path. A # that belongs to something
-// that exists is part of the path.
+// that exists, or to the folder that it would be in, is part of the path.
 func splitPath(input, s string) (Location, error) {
 	var l Location
 	if m := digestSuffix.FindStringSubmatchIndex(s); m != nil {
@@ -156,13 +157,19 @@ func splitPath(input, s string) (Location, error) {
 		l.Digest, s = digest.Digest(d), s[:m[0]]
 	}
 	l.Path = s
-	if at := strings.LastIndexByte(s, '#'); at >= 0 && !exists(s) {
+	if at := strings.LastIndexByte(s, '#'); at >= 0 && !exists(s) && !inFolderName(s, at) {
 		l.Path, l.Name = s[:at], s[at+1:]
 		if l.Name == "" {
 			return Location{}, &LocationError{Input: input, Reason: "has nothing after the #", Meant: l.Path + "#NAME"}
 		}
 	}
 	return l, nil
+}
+
+// inFolderName says whether what stands at is part of the name of a folder.
+func inFolderName(s string, at int) bool {
+	dir := filepath.Dir(s)
+	return at < len(dir) && isDirectory(dir)
 }
 
 // String prints the location as [ParseLocation] reads it.

@@ -10,10 +10,14 @@ import (
 // recorder notes the status on its way out.
 type recorder struct {
 	http.ResponseWriter
-	status int
+	status    int
+	noSubject bool // a registry without the referrers API doesn't know subjects
 }
 
 func (r *recorder) WriteHeader(status int) {
+	if r.noSubject {
+		r.Header().Del("OCI-Subject")
+	}
 	if r.status == 0 {
 		r.status = status
 	}

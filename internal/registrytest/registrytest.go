@@ -11,6 +11,8 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -91,7 +93,7 @@ func Start(opts Options) (*Server, error) {
 	}
 	s := &Server{Host: listener.Addr().String(), opts: opts, backend: ocimem.New(), closed: make(chan struct{})}
 	s.handler = ociserver.New(strict{s.backend}, &ociserver.Options{DisableReferrersAPI: opts.NoReferrers})
-	s.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: s}}
+	s.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}}
 	if opts.TLS {
 		s.http.StartTLS()
 	} else {
@@ -134,7 +136,7 @@ func (s *Server) RemoveBlob(repository string, d digest.Digest) error {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	logged := &recorder{ResponseWriter: w}
+	logged := &recorder{ResponseWriter: w, noSubject: s.opts.NoReferrers}
 	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	entry := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Authorization: scheme}
 	defer func() {
