@@ -68,11 +68,11 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the cluster's folder: %w", err)
 	}
-	group, err := startGroup(remove)
+	g, err := startGroup(remove)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(remove))
 	}
-	c := &Cluster{dir: dir, programs: group, stopNode: func() {}}
+	c := &Cluster{dir: dir, programs: g, stopNode: func() {}}
 	start, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := c.start(start, programs, state); err != nil {

@@ -28,8 +28,10 @@ func ExampleStart() {
 		fmt.Println(err)
 		return
 	}
-	defer c.Stop()
 	fmt.Println("export KUBECONFIG=" + c.Kubeconfig())
+	if err := c.Stop(); err != nil {
+		fmt.Println(err)
+	}
 }
 
 // connect is the admin's client of the shared cluster and an empty namespace.

@@ -82,7 +82,7 @@ type program struct {
 	name, log string
 	pid       int
 	ended     chan struct{}
-	err       error // how it ended, to be read when ended is closed
+	how       string // it ended, to be read when ended is closed
 }
 
 // start starts a program in the group; what it says goes to NAME.log in the folder. It gets no environment but the
@@ -106,7 +106,8 @@ func (g *group) start(path, logs string, args ...string) (*program, error) {
 	p.pid = cmd.Process.Pid
 	g.programs = append(g.programs, p)
 	go func() {
-		p.err = cmd.Wait()
+		_ = cmd.Wait() // its error says what the state does
+		p.how = cmd.ProcessState.String()
 		close(p.ended)
 	}()
 	return p, nil
@@ -121,9 +122,9 @@ func (p *program) waitUntil(ctx context.Context, ask func(context.Context) error
 		}
 		select {
 		case <-p.ended:
-			return fmt.Errorf("%s ended (%v); its log ends with:\n%s", p.name, p.err, tail(p.log))
+			return fmt.Errorf("%s ended (%s); its log ends with:\n%s", p.name, p.how, tail(p.log))
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not get ready (%w: %v); its log ends with:\n%s", p.name, ctx.Err(), err, tail(p.log))
+			return fmt.Errorf("%s does not get ready (%w: %w); its log ends with:\n%s", p.name, ctx.Err(), err, tail(p.log))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -68,19 +68,19 @@ func Find() (Programs, error) {
 	return found, nil
 }
 
-// add adds what a folder has and was not found before, and reports whether it has anything.
-func (p Programs) add(dir string) (any bool) {
+// add adds what a folder has and was not found before, and reports whether it has some.
+func (p Programs) add(dir string) (some bool) {
 	for _, s := range sources() {
 		path := filepath.Join(dir, s.name)
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		any = true
+		some = true
 		if p[s.name] == "" {
 			p[s.name] = path
 		}
 	}
-	return any
+	return some
 }
 
 // missing are the programs that were not found.
@@ -196,7 +196,7 @@ func (t tools) build(ctx context.Context, s source, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(aside)
+	defer func() { _ = os.RemoveAll(aside) }()
 	binary := filepath.Join(aside, s.name)
 	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, t.flags()...), "-o", binary, s.path)...)
 	cmd.Dir = t.dir
