@@ -190,6 +190,7 @@ func (a *analysis) startPlan() {
 // checkCluster collects everything that speaks against the plan.
 func (r *Runner) checkCluster(ctx context.Context, a *analysis, opts lookOptions) error {
 	a.checkIdentity()
+	a.warnUnused()
 	a.checkKubernetes()
 	if err := r.checkPlatform(ctx, a); err != nil {
 		return err

@@ -24,30 +24,30 @@ type attempt struct {
 }
 
 // carryOut creates the namespaces, runs the components and ends the record.
-func (t *attempt) carryOut() (*Outcome, error) {
-	if err := t.namespaces(); err != nil {
-		return t.end(nil, err)
+func (t *attempt) carryOut(ctx context.Context) (*Outcome, error) {
+	if err := t.namespaces(ctx); err != nil {
+		return t.end(ctx, nil, err)
 	}
-	results := t.run()
+	results := t.run(ctx)
 	var first error
 	for _, s := range t.analysis.subjects {
 		if res := results[s.Name]; first == nil && res != nil && res.state == OutcomeFailed {
 			first = res.err
 		}
 	}
-	if first != nil && t.analysis.policy == OnFailureRollback && t.hold.ctx.Err() == nil {
-		t.takeBackAll(results)
+	if first != nil && t.analysis.policy == OnFailureRollback && ctx.Err() == nil {
+		t.takeBackAll(ctx, results)
 	}
-	return t.end(results, first)
+	return t.end(ctx, results, first)
 }
 
 // namespaces creates what the plan found absent, before the first component.
-func (t *attempt) namespaces() error {
+func (t *attempt) namespaces(ctx context.Context) error {
 	for _, n := range t.analysis.plan.Namespaces {
 		if !n.Create || n.Name == t.analysis.store.namespace {
 			continue
 		}
-		made, err := t.runner.createNamespace(t.hold.ctx, n.Name, t.analysis.instance)
+		made, err := t.runner.createNamespace(ctx, n.Name, t.analysis.instance)
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (t *attempt) namespaces() error {
 			continue
 		}
 		t.outcome.Namespaces = append(t.outcome.Namespaces, n.Name)
-		err = t.update(func(rec *Record) {
+		err = t.update(ctx, func(rec *Record) {
 			rec.Namespaces = slices.Compact(slices.Sorted(slices.Values(append(rec.Namespaces, n.Name))))
 		})
 		if err != nil {
@@ -66,7 +66,7 @@ func (t *attempt) namespaces() error {
 }
 
 // run carries out the components that change.
-func (t *attempt) run() map[string]*result {
+func (t *attempt) run(ctx context.Context) map[string]*result {
 	stages := t.analysis.req.Source.Release.Stages
 	var tasks []task
 	for _, s := range t.analysis.subjects {
@@ -87,20 +87,20 @@ func (t *attempt) run() map[string]*result {
 			t.runner.events(Event{Kind: EventWaiting, Component: name, On: on})
 		},
 	}
-	return sched.run(t.hold.ctx)
+	return sched.run(ctx)
 }
 
 // apply carries out one component and writes down how it went.
 func (t *attempt) apply(ctx context.Context, s *subject) error {
 	begun := time.Now()
-	mark, err := t.begin(s)
+	mark, err := t.begin(ctx, s)
 	if err != nil {
 		return fmt.Errorf("component %s: %w", s.Name, err)
 	}
 	t.runner.events(Event{Kind: EventBegun, Component: s.Name, Message: s.planned.Action})
 	revision, err := t.runner.charts.Apply(ctx, s.helm(t.analysis.instance, mark))
 	if err == nil {
-		err = t.done(s, revision.Number)
+		err = t.done(ctx, s, revision.Number)
 	} else {
 		err = t.failed(ctx, s, mark, err)
 	}
@@ -120,12 +120,12 @@ func (t *attempt) apply(ctx context.Context, s *subject) error {
 // which mark its objects carry. Objects of a first install that was cut short
 // carry an earlier mark, which is used again, so that all of them can be taken
 // back.
-func (t *attempt) begin(s *subject) (string, error) {
+func (t *attempt) begin(ctx context.Context, s *subject) (string, error) {
 	mark := t.mark
 	if old := s.previous; old.touched() && !old.Ready && old.Mark != "" && s.planned.Action != ActionUpgrade {
 		mark = old.Mark
 	}
-	return mark, t.note(s.Name, func(c *ComponentRecord) {
+	return mark, t.note(ctx, s.Name, func(c *ComponentRecord) {
 		started := t.runner.now().UTC()
 		c.Outcome, c.Mark, c.Started = OutcomeRunning, mark, &started
 		c.HelmPending = c.HelmBefore + 1
@@ -133,8 +133,8 @@ func (t *attempt) begin(s *subject) (string, error) {
 }
 
 // done writes down that the component stands as it was asked for.
-func (t *attempt) done(s *subject, revision int) error {
-	return t.note(s.Name, func(c *ComponentRecord) {
+func (t *attempt) done(ctx context.Context, s *subject, revision int) error {
+	return t.note(ctx, s.Name, func(c *ComponentRecord) {
 		t.attempted(c, s)
 		ended := t.runner.now().UTC()
 		c.Outcome, c.Ready, c.HelmAfter, c.HelmPending, c.Ended = OutcomeDone, true, revision, revision, &ended
@@ -149,19 +149,19 @@ func (t *attempt) attempted(c *ComponentRecord, s *subject) {
 }
 
 // note changes one component's entry in the record.
-func (t *attempt) note(name string, change func(*ComponentRecord)) error {
-	return t.update(func(rec *Record) { change(rec.component(name)) })
+func (t *attempt) note(ctx context.Context, name string, change func(*ComponentRecord)) error {
+	return t.update(ctx, func(rec *Record) { change(rec.component(name)) })
 }
 
 // update changes the record, also after an interruption. A record that cannot
 // be written ends the attempt: nothing is done that is not written down.
-func (t *attempt) update(change func(*Record)) error {
-	if err := t.hold.lost(); err != nil {
+func (t *attempt) update(ctx context.Context, change func(*Record)) error {
+	if err := lost(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := t.hold.detached(t.runner.cleanup)
+	clean, cancel := detached(ctx, t.runner.cleanup)
 	defer cancel()
-	err := t.record.update(ctx, change)
+	err := t.record.update(clean, change)
 	if err != nil {
 		t.hold.fail(err)
 	}
@@ -169,19 +169,20 @@ func (t *attempt) update(change func(*Record)) error {
 }
 
 // end brings the record to its last state and tells what happened.
-func (t *attempt) end(results map[string]*result, first error) (*Outcome, error) {
-	interrupted := t.hold.interrupted()
+func (t *attempt) end(ctx context.Context, results map[string]*result, first error) (*Outcome, error) {
+	interrupted := interrupted(ctx)
 	status, reason := StatusDone, ""
 	switch {
 	case interrupted:
 		status, reason = StatusInterrupted, "interrupted"
 	case first != nil:
 		status, reason = StatusFailed, first.Error()
-	case t.hold.ctx.Err() != nil:
-		first = context.Cause(t.hold.ctx)
+	case ctx.Err() != nil:
+		first = context.Cause(ctx)
 		status, reason = StatusFailed, first.Error()
 	}
-	err := t.close(results, status, reason)
+	err := t.close(ctx, results, status, reason)
+	t.prune(ctx)
 	t.tell(results, status)
 	switch {
 	case interrupted:
@@ -193,22 +194,21 @@ func (t *attempt) end(results map[string]*result, first error) (*Outcome, error)
 		t.outcome.Status = StatusFailed
 		return t.outcome, &PartialError{Outcome: t.outcome, Err: first}
 	}
-	t.prune()
 	return t.outcome, nil
 }
 
 // close writes the record's last state.
-func (t *attempt) close(results map[string]*result, status, reason string) error {
-	if t.hold.lost() != nil {
+func (t *attempt) close(ctx context.Context, results map[string]*result, status, reason string) error {
+	if lost(ctx) != nil {
 		return nil // whoever has the lease now calls this attempt cut short
 	}
 	caps := t.analysis.caps
-	ctx, cancel := t.hold.detached(t.runner.cleanup)
+	clean, cancel := detached(ctx, t.runner.cleanup)
 	defer cancel()
-	if now, err := t.runner.charts.Capabilities(ctx, true); err == nil {
+	if now, err := t.runner.charts.Capabilities(clean, true); err == nil {
 		caps = now
 	}
-	return t.update(func(rec *Record) {
+	return t.update(ctx, func(rec *Record) {
 		ended := t.runner.now().UTC()
 		rec.Status, rec.Reason, rec.Ended = status, reason, &ended
 		rec.ClusterVersion, rec.ClusterDigest = caps.Version, caps.Digest
@@ -253,10 +253,13 @@ func (t *attempt) tell(results map[string]*result, status string) {
 
 // prune deletes records beyond what is kept. The work is done, so a failure
 // here is a warning.
-func (t *attempt) prune() {
-	ctx, cancel := t.hold.detached(t.runner.cleanup)
+func (t *attempt) prune(ctx context.Context) {
+	if lost(ctx) != nil {
+		return
+	}
+	clean, cancel := detached(ctx, t.runner.cleanup)
 	defer cancel()
-	if err := t.analysis.store.prune(ctx, t.analysis.instance, t.analysis.req.historyMax()); err != nil {
+	if err := t.analysis.store.prune(clean, t.analysis.instance, t.analysis.req.historyMax()); err != nil {
 		t.outcome.Warnings = append(t.outcome.Warnings, fmt.Sprintf("old records stay: %v", err))
 	}
 }

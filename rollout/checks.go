@@ -32,6 +32,16 @@ func (a *analysis) checkIdentity() {
 	}
 }
 
+// warnUnused says which values of the request are for a component that this
+// attempt does not work on.
+func (a *analysis) warnUnused() {
+	for _, c := range a.components {
+		if len(a.req.Values[c.Name]) > 0 && !c.active() {
+			a.warn("the values given for component %s are not used: it is disabled or not selected", c.Name)
+		}
+	}
+}
+
 // checkKubernetes holds the cluster's version against the release's range.
 // What follows the numbers (-eks-abc, +k3s1) does not count.
 func (a *analysis) checkKubernetes() {

@@ -33,6 +33,7 @@ func onCluster(t *testing.T, user string) *kubernetes.Clientset {
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.QPS, config.Burst = 100, 200
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +223,7 @@ func TestNamespaceTerminating(t *testing.T) {
 	charts := newFakeCharts()
 	r := on(client, charts, "rollout-going-state")
 	req := inNamespace("rollout-going", true)
-	req.NamespaceWait = 15 * time.Second
+	req.NamespaceWait = 10 * time.Second
 	_, err := r.Install(ctx, req)
 	if got := codes(t, err); !slices.Equal(got, []string{"namespace-terminating"}) || !strings.Contains(err.Error(), "example.com/hold") {
 		t.Fatalf("refusals are %q: %v", got, err)

@@ -11,12 +11,12 @@ import (
 // and returns the cause, joined by what went wrong on the way back. A lost
 // lease ends everything where it stands.
 func (t *attempt) failed(ctx context.Context, s *subject, mark string, cause error) error {
-	if err := t.hold.lost(); err != nil {
+	if err := lost(ctx); err != nil {
 		return errors.Join(err, cause)
 	}
-	history, err := t.settle(s, fmt.Sprintf("attempt %d: %v", t.outcome.Revision, cause))
+	history, err := t.settle(ctx, s, fmt.Sprintf("attempt %d: %v", t.outcome.Revision, cause))
 	if err != nil {
-		return t.noteFailure(s, OutcomeFailed, cause, err)
+		return t.noteFailure(ctx, s, OutcomeFailed, cause, err)
 	}
 	newest := last(history)
 	interrupted := ctx.Err() != nil
@@ -24,7 +24,7 @@ func (t *attempt) failed(ctx context.Context, s *subject, mark string, cause err
 	if interrupted {
 		outcome = OutcomeInterrupted
 	}
-	err = t.note(s.Name, func(c *ComponentRecord) {
+	err = t.note(ctx, s.Name, func(c *ComponentRecord) {
 		if newest.Number > c.HelmBefore || c.Version == "" {
 			t.attempted(c, s)
 		}
@@ -39,14 +39,14 @@ func (t *attempt) failed(ctx context.Context, s *subject, mark string, cause err
 		return cause
 	}
 	if err := t.takeBack(ctx, s, mark, history, OutcomeFailed); err != nil {
-		return t.noteFailure(s, OutcomeFailed, cause, fmt.Errorf("taking it back: %w", err))
+		return t.noteFailure(ctx, s, OutcomeFailed, cause, fmt.Errorf("taking it back: %w", err))
 	}
 	return cause
 }
 
 // noteFailure writes down a failure and what came on top of it.
-func (t *attempt) noteFailure(s *subject, outcome string, cause, further error) error {
-	err := t.note(s.Name, func(c *ComponentRecord) {
+func (t *attempt) noteFailure(ctx context.Context, s *subject, outcome string, cause, further error) error {
+	err := t.note(ctx, s.Name, func(c *ComponentRecord) {
 		c.Outcome, c.Ready, c.Reason = outcome, false, fmt.Sprintf("%v; %v", cause, further)
 	})
 	return errors.Join(cause, further, err)
@@ -54,10 +54,10 @@ func (t *attempt) noteFailure(s *subject, outcome string, cause, further error) 
 
 // settle makes sure that no Helm revision this attempt began stays pending,
 // and returns the history. It works on after an interruption, for a while.
-func (t *attempt) settle(s *subject, why string) ([]HelmRevision, error) {
-	ctx, cancel := t.hold.detached(t.runner.cleanup)
+func (t *attempt) settle(ctx context.Context, s *subject, why string) ([]HelmRevision, error) {
+	clean, cancel := detached(ctx, t.runner.cleanup)
 	defer cancel()
-	history, err := t.runner.charts.History(ctx, s.namespace, s.helmRelease)
+	history, err := t.runner.charts.History(clean, s.namespace, s.helmRelease)
 	if err != nil {
 		return nil, fmt.Errorf("reading its Helm history: %w", err)
 	}
@@ -65,7 +65,7 @@ func (t *attempt) settle(s *subject, why string) ([]HelmRevision, error) {
 	if newest.Number <= s.planned.HelmRevision || !newest.pending() {
 		return history, nil
 	}
-	if err := t.runner.charts.Fail(ctx, s.namespace, s.helmRelease, newest.Number, why); err != nil {
+	if err := t.runner.charts.Fail(clean, s.namespace, s.helmRelease, newest.Number, why); err != nil {
 		return nil, fmt.Errorf("marking Helm revision %d as failed: %w", newest.Number, err)
 	}
 	history[len(history)-1].Status = helmFailed
@@ -83,16 +83,16 @@ func (t *attempt) takeBack(ctx context.Context, s *subject, mark string, history
 	if newest.Number == s.planned.HelmRevision {
 		return nil // Helm began nothing
 	}
-	if err := t.note(s.Name, func(c *ComponentRecord) { c.HelmPending = newest.Number + 1 }); err != nil {
+	if err := t.note(ctx, s.Name, func(c *ComponentRecord) { c.HelmPending = newest.Number + 1 }); err != nil {
 		return err
 	}
 	revision, err := t.runner.charts.Rollback(ctx, s.helm(t.analysis.instance, mark), good)
 	if err != nil {
-		_, settleErr := t.settle(s, fmt.Sprintf("going back to revision %d: %v", good, err))
+		_, settleErr := t.settle(ctx, s, fmt.Sprintf("going back to revision %d: %v", good, err))
 		return errors.Join(fmt.Errorf("going back to Helm revision %d: %w", good, err), settleErr)
 	}
 	t.runner.events(Event{Kind: EventTakenBack, Component: s.Name, Message: fmt.Sprintf("back to Helm revision %d, as revision %d", good, revision.Number)})
-	return t.note(s.Name, func(c *ComponentRecord) {
+	return t.note(ctx, s.Name, func(c *ComponentRecord) {
 		restore(c, s.previous, good)
 		c.Outcome, c.HelmAfter, c.HelmPending = outcome, revision.Number, revision.Number
 	})
@@ -110,7 +110,7 @@ func (t *attempt) takeBackFirst(ctx context.Context, s *subject, mark string, ne
 		}
 	}
 	t.runner.events(Event{Kind: EventTakenBack, Component: s.Name, Message: "deleted what this attempt created"})
-	return t.note(s.Name, func(c *ComponentRecord) {
+	return t.note(ctx, s.Name, func(c *ComponentRecord) {
 		c.Outcome, c.Version, c.Bundle, c.Mark, c.Ready = outcome, "", "", "", false
 	})
 }
@@ -130,31 +130,31 @@ func restore(c *ComponentRecord, previous *ComponentRecord, good int) {
 
 // takeBackAll undoes, last one first, the components of this attempt that
 // went well, since another one did not.
-func (t *attempt) takeBackAll(results map[string]*result) {
+func (t *attempt) takeBackAll(ctx context.Context, results map[string]*result) {
 	for _, s := range slices.Backward(t.analysis.subjects) {
 		res := results[s.Name]
 		if res == nil || res.state != OutcomeDone {
 			continue
 		}
-		if err := t.takeBackDone(s); err != nil {
+		if err := t.takeBackDone(ctx, s); err != nil {
 			t.outcome.Warnings = append(t.outcome.Warnings, fmt.Sprintf("component %s: taking it back: %v", s.Name, err))
 			t.runner.events(Event{Kind: EventWarning, Component: s.Name, Message: "taking it back: " + err.Error()})
 		}
-		if t.hold.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-func (t *attempt) takeBackDone(s *subject) error {
-	history, err := t.settle(s, "taken back")
+func (t *attempt) takeBackDone(ctx context.Context, s *subject) error {
+	history, err := t.settle(ctx, s, "taken back")
 	if err != nil {
 		return err
 	}
 	snapshot := t.record.snapshot()
-	err = t.takeBack(t.hold.ctx, s, snapshot.component(s.Name).Mark, history, OutcomeTakenBack)
+	err = t.takeBack(ctx, s, snapshot.component(s.Name).Mark, history, OutcomeTakenBack)
 	if err != nil {
-		noteErr := t.note(s.Name, func(c *ComponentRecord) { c.Ready, c.Reason = false, "taking it back: "+err.Error() })
+		noteErr := t.note(ctx, s.Name, func(c *ComponentRecord) { c.Ready, c.Reason = false, "taking it back: "+err.Error() })
 		return errors.Join(err, noteErr)
 	}
 	return nil

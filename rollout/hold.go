@@ -14,42 +14,52 @@ type hold struct {
 	createNamespace     bool // the state namespace may have to be made first
 }
 
-// holding is the time during which the lease is ours.
+// holding is the time during which the lease is ours. The work has a context
+// of its own, which ends when the caller's does, and, with a [*gaveUp] as its
+// cause, when fail is called.
 type holding struct {
 	hold
-	parent context.Context // the caller's
-	ctx    context.Context // ends with ErrLeaseLost as its cause when the lease is lost
-	fail   context.CancelCauseFunc
-	dead   *HeldError // the dead holder it was taken from, nil for none
+	fail   func(error)
 	keeper *keeper
 	gone   bool // the lease was deleted with the rest of the instance
 }
 
+// gaveUp is the cause of a context that we ended ourselves: the lease is lost,
+// or the record cannot be written.
+type gaveUp struct{ err error }
+
+func (g *gaveUp) Error() string { return g.err.Error() }
+
+func (g *gaveUp) Unwrap() error { return g.err }
+
 // lost returns why the lease is no longer ours, nil while it is.
-func (h *holding) lost() error {
-	if cause := context.Cause(h.ctx); errors.Is(cause, ErrLeaseLost) {
+func lost(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrLeaseLost) {
 		return cause
 	}
 	return nil
 }
 
 // interrupted says whether the caller ended the work.
-func (h *holding) interrupted() bool { return h.parent.Err() != nil && h.lost() == nil }
+func interrupted(ctx context.Context) bool {
+	var ours *gaveUp
+	return ctx.Err() != nil && !errors.As(context.Cause(ctx), &ours)
+}
 
 // detached returns a context that outlives an interruption, but not for long
 // and not a lost lease: for writing down what happened.
-func (h *holding) detached(limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), limit)
-	stop := context.AfterFunc(h.ctx, func() {
-		if h.lost() != nil {
+func detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop := context.AfterFunc(ctx, func() {
+		if lost(ctx) != nil {
 			cancel()
 		}
 	})
-	return ctx, func() { stop(); cancel() }
+	return clean, func() { stop(); cancel() }
 }
 
 // holding takes the lease, does the work and gives the lease back.
-func (r *Runner) holding(ctx context.Context, job hold, work func(*holding) error) error {
+func (r *Runner) holding(ctx context.Context, job hold, work func(context.Context, *holding) error) error {
 	if job.createNamespace {
 		if err := r.ensureStateNamespace(ctx, job.namespace); err != nil {
 			return err
@@ -66,16 +76,16 @@ func (r *Runner) holding(ctx context.Context, job hold, work func(*holding) erro
 	if dead != nil {
 		r.events(Event{Kind: EventLease, Message: fmt.Sprintf("took the lease of %s, last renewed %s", dead.Holder, dead.Renewed.UTC().Format(time.RFC3339))})
 	}
-	h := &holding{hold: job, parent: ctx, dead: dead}
-	h.ctx, h.fail = context.WithCancelCause(ctx)
-	defer h.fail(nil)
+	held, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	h := &holding{hold: job, fail: func(err error) { cancel(&gaveUp{err}) }}
 	h.keeper = l.keep(lease, h.fail)
-	err = work(h)
+	err = work(held, h)
 	if h.gone {
 		return err
 	}
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cleanup)
-	defer cancel()
+	clean, done := context.WithTimeout(context.WithoutCancel(ctx), r.cleanup)
+	defer done()
 	if releaseErr := h.keeper.release(clean); releaseErr != nil {
 		r.events(Event{Kind: EventWarning, Message: fmt.Sprintf("%v; it runs out by itself", releaseErr)})
 	}
@@ -102,9 +112,9 @@ func (r *Runner) ensureStateNamespace(ctx context.Context, name string) error {
 // heal puts in order what attempts left that nobody works on any more: Helm
 // revisions they began and never ended are failed, and the record of a dead
 // attempt says so. Running it again does no harm.
-func (r *Runner) heal(h *holding) ([]Heal, error) {
+func (r *Runner) heal(ctx context.Context, h *holding) ([]Heal, error) {
 	s := store{client: r.client, namespace: h.namespace}
-	latest, err := s.latest(h.ctx, h.instance)
+	latest, err := s.latest(ctx, h.instance)
 	if err != nil {
 		return nil, recordRefusal(err)
 	}
@@ -115,7 +125,7 @@ func (r *Runner) heal(h *holding) ([]Heal, error) {
 	why := fmt.Sprintf("attempt %d by %s was cut short", rec.Revision, rec.Holder)
 	var healed []Heal
 	for i := range rec.Components {
-		heal, err := r.healComponent(h, &rec.Components[i], why)
+		heal, err := r.healComponent(ctx, h, &rec.Components[i], why)
 		if err != nil {
 			return healed, err
 		}
@@ -126,7 +136,7 @@ func (r *Runner) heal(h *holding) ([]Heal, error) {
 	if rec.Status != StatusRunning {
 		return healed, nil
 	}
-	err = s.open(latest).update(h.ctx, func(rec *Record) {
+	err = s.open(latest).update(ctx, func(rec *Record) {
 		ended := r.now().UTC()
 		rec.Status, rec.Reason, rec.Ended = StatusInterrupted, why, &ended
 		for i := range rec.Components {
@@ -145,11 +155,11 @@ func (r *Runner) heal(h *holding) ([]Heal, error) {
 
 // healComponent fails the Helm revision that the entry began when it is still
 // pending.
-func (r *Runner) healComponent(h *holding, c *ComponentRecord, why string) (*Heal, error) {
+func (r *Runner) healComponent(ctx context.Context, h *holding, c *ComponentRecord, why string) (*Heal, error) {
 	if c.HelmPending <= c.HelmBefore {
 		return nil, nil
 	}
-	history, err := r.charts.History(h.ctx, c.Namespace, c.HelmRelease)
+	history, err := r.charts.History(ctx, c.Namespace, c.HelmRelease)
 	if err != nil {
 		return nil, fmt.Errorf("component %s: reading its Helm history: %w", c.Name, err)
 	}
@@ -157,7 +167,7 @@ func (r *Runner) healComponent(h *holding, c *ComponentRecord, why string) (*Hea
 	if !newest.pending() || !c.names(newest.Number) || ownerRefusal(newest, h.instance, c.Name) != "" {
 		return nil, nil
 	}
-	if err := r.charts.Fail(h.ctx, c.Namespace, c.HelmRelease, newest.Number, why); err != nil {
+	if err := r.charts.Fail(ctx, c.Namespace, c.HelmRelease, newest.Number, why); err != nil {
 		return nil, fmt.Errorf("component %s: marking Helm revision %d as failed: %w", c.Name, newest.Number, err)
 	}
 	r.events(Event{Kind: EventHealed, Component: c.Name, Message: fmt.Sprintf("Helm revision %d was %s and is failed now", newest.Number, newest.Status)})

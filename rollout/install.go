@@ -35,20 +35,20 @@ func (r *Runner) Install(ctx context.Context, req Request) (*Outcome, error) {
 	}
 	var out *Outcome
 	job := hold{namespace: r.state(req.Site), instance: instance, wait: req.LeaseWait, createNamespace: true}
-	err = r.holding(ctx, job, func(h *holding) error {
-		out, err = r.installHeld(h, &req)
+	err = r.holding(ctx, job, func(ctx context.Context, h *holding) error {
+		out, err = r.installHeld(ctx, h, &req)
 		return err
 	})
 	return out, err
 }
 
 // installHeld is Install once the lease is ours.
-func (r *Runner) installHeld(h *holding, req *Request) (*Outcome, error) {
-	healed, err := r.heal(h)
+func (r *Runner) installHeld(ctx context.Context, h *holding, req *Request) (*Outcome, error) {
+	healed, err := r.heal(ctx, h)
 	if err != nil {
 		return nil, fmt.Errorf("putting in order what the last attempt left: %w", err)
 	}
-	a, err := r.analyse(h.ctx, req, lookOptions{holding: true, wait: req.namespaceWait()})
+	a, err := r.analyse(ctx, req, lookOptions{holding: true, wait: req.namespaceWait()})
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +70,11 @@ func (r *Runner) installHeld(h *holding, req *Request) (*Outcome, error) {
 	if len(data) > recordLimit*3/4 { // outcomes are still to come
 		return nil, refused("record-size", fmt.Sprintf("the record would have %d bytes, most of it the site file; a Secret holds %d", len(data), recordLimit))
 	}
-	if t.record, err = a.store.create(h.ctx, rec); err != nil {
+	if t.record, err = a.store.create(ctx, rec); err != nil {
 		return nil, err
 	}
 	t.mark = markOf(t.record.secret, t.outcome.Revision)
-	return t.carryOut()
+	return t.carryOut(ctx)
 }
 
 // markOf is what objects created by an attempt carry. The number alone comes

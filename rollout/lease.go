@@ -194,7 +194,7 @@ func (k *keeper) run(ctx context.Context, lost func(error)) {
 	renewed := time.Now()
 	pause := k.leases.times.renew
 	for {
-		if sleep(ctx, pause) != nil {
+		if k.leases.pause(ctx, pause) != nil {
 			return
 		}
 		begun := time.Now()
@@ -292,6 +292,18 @@ func (k *keeper) remove(ctx context.Context) error {
 		return nil
 	}
 	return clusterErr("deleting lease "+k.lease.Name, err)
+}
+
+// pause sleeps for d by the clock on the wall: after a machine was asleep
+// itself, the lease is looked at at once and not after the rest of the pause.
+func (l leases) pause(ctx context.Context, d time.Duration) error {
+	until := l.now().Round(0).Add(d)
+	for left := d; left > 0; left = min(left-time.Second, until.Sub(l.now().Round(0))) {
+		if err := sleep(ctx, min(left, time.Second)); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }
 
 // sleep waits, or returns the context's error when that ends first.

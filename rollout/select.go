@@ -30,6 +30,7 @@ type component struct {
 	values       map[string]any
 	valuesDigest digest.Digest
 	archive      []byte
+	keepHistory  int
 }
 
 // active says whether this attempt works on the component.
@@ -43,7 +44,7 @@ func (c *component) helm(instance, mark string) HelmComponent {
 	}
 	return HelmComponent{
 		Name: c.Name, Archive: c.archive, HelmRelease: c.helmRelease, Namespace: c.namespace, Values: c.values,
-		CRDs: c.CRDPolicy(), Timeout: timeout, Mark: mark,
+		CRDs: c.CRDPolicy(), Timeout: timeout, Mark: mark, KeepHistory: c.keepHistory,
 		Labels: map[string]string{LabelInstance: instance, LabelComponent: c.Name},
 	}
 }
@@ -65,7 +66,7 @@ func choose(req *Request) ([]*component, error) {
 		if !ok {
 			return nil, &UsageError{Reason: "the lock has no chart for component " + c.Name}
 		}
-		one := &component{Component: c, enabled: true, namespace: c.Namespace, helmRelease: c.HelmRelease(), chart: locked}
+		one := &component{Component: c, enabled: true, namespace: c.Namespace, helmRelease: c.HelmRelease(), chart: locked, keepHistory: req.historyMax()}
 		one.selected = len(req.Components) == 0 || slices.Contains(req.Components, c.Name)
 		if req.Site != nil {
 			one.site = req.Site.Components[c.Name]

@@ -51,15 +51,15 @@ func (r *Runner) Uninstall(ctx context.Context, req UninstallRequest) (*Outcome,
 	}
 	var out *Outcome
 	job := hold{namespace: s.namespace, instance: req.Instance, wait: req.LeaseWait}
-	err = r.holding(ctx, job, func(h *holding) error {
-		healed, err := r.heal(h)
+	err = r.holding(ctx, job, func(ctx context.Context, h *holding) error {
+		healed, err := r.heal(ctx, h)
 		if err != nil {
 			return fmt.Errorf("putting in order what the last attempt left: %w", err)
 		}
-		if u, err = r.planUninstall(h.ctx, s, &req, true); err != nil {
+		if u, err = r.planUninstall(ctx, s, &req, true); err != nil {
 			return err
 		}
-		out, err = u.carryOut(h, healed)
+		out, err = u.carryOut(ctx, h, healed)
 		return err
 	})
 	return out, err
@@ -202,7 +202,7 @@ func (u *uninstall) planned() *Outcome {
 
 // carryOut records the attempt, removes, and ends the record or, with the
 // whole instance gone, all records.
-func (u *uninstall) carryOut(h *holding, healed []Heal) (*Outcome, error) {
+func (u *uninstall) carryOut(ctx context.Context, h *holding, healed []Heal) (*Outcome, error) {
 	u.hold = h
 	rec := *u.latest.record
 	rec.Revision, rec.Action, rec.Status, rec.Reason = rec.Revision+1, ActionUninstall, StatusRunning, ""
@@ -218,7 +218,7 @@ func (u *uninstall) carryOut(h *holding, healed []Heal) (*Outcome, error) {
 		}
 	}
 	var err error
-	if u.record, err = u.store.create(h.ctx, &rec); err != nil {
+	if u.record, err = u.store.create(ctx, &rec); err != nil {
 		return nil, err
 	}
 	u.outcome = u.planned()
@@ -226,22 +226,22 @@ func (u *uninstall) carryOut(h *holding, healed []Heal) (*Outcome, error) {
 	var first error
 	for i := range u.outcome.Components {
 		one := &u.outcome.Components[i]
-		if first != nil || h.ctx.Err() != nil {
+		if first != nil || ctx.Err() != nil {
 			one.Outcome, one.Reason = OutcomeSkipped, "not begun"
 			continue
 		}
-		if err := u.remove(one); err != nil {
+		if err := u.remove(ctx, one); err != nil {
 			first = fmt.Errorf("component %s: %w", one.Name, err)
 		}
 	}
-	return u.end(first)
+	return u.end(ctx, first)
 }
 
 // remove removes one component.
-func (u *uninstall) remove(one *ComponentOutcome) error {
+func (u *uninstall) remove(ctx context.Context, one *ComponentOutcome) error {
 	begun := time.Now()
 	newest := u.history[one.Name]
-	err := u.note(one.Name, func(c *ComponentRecord) {
+	err := u.note(ctx, one.Name, func(c *ComponentRecord) {
 		started := u.runner.now().UTC()
 		c.Outcome, c.Ready, c.Started = OutcomeRunning, false, &started
 		c.HelmBefore, c.HelmPending = max(newest.Number-1, 0), newest.Number
@@ -251,7 +251,7 @@ func (u *uninstall) remove(one *ComponentOutcome) error {
 	}
 	u.runner.events(Event{Kind: EventBegun, Component: one.Name, Message: ActionUninstall})
 	c := u.latest.record.component(one.Name)
-	err = u.runner.charts.Uninstall(u.hold.ctx, HelmComponent{
+	err = u.runner.charts.Uninstall(ctx, HelmComponent{
 		Name: c.Name, HelmRelease: c.HelmRelease, Namespace: c.Namespace, Timeout: u.req.Timeout, Mark: c.Mark,
 		Labels: map[string]string{LabelInstance: u.req.Instance, LabelComponent: c.Name},
 	})
@@ -259,14 +259,14 @@ func (u *uninstall) remove(one *ComponentOutcome) error {
 	one.Outcome, one.Seconds = OutcomeUninstalled, spent.Round(time.Millisecond).Seconds()
 	if err != nil {
 		one.Outcome, one.Reason, one.HelmAfter = OutcomeFailed, err.Error(), one.HelmBefore
-		if u.hold.interrupted() {
+		if interrupted(ctx) {
 			one.Outcome = OutcomeInterrupted
 		}
 		u.runner.events(Event{Kind: EventFailed, Component: one.Name, Message: err.Error(), Duration: spent})
 	} else {
 		u.runner.events(Event{Kind: EventDone, Component: one.Name, Message: "uninstalled", Duration: spent})
 	}
-	noteErr := u.note(one.Name, func(c *ComponentRecord) {
+	noteErr := u.note(ctx, one.Name, func(c *ComponentRecord) {
 		ended := u.runner.now().UTC()
 		c.Outcome, c.Reason, c.Ended = one.Outcome, one.Reason, &ended
 		if one.Outcome == OutcomeUninstalled {
@@ -276,17 +276,17 @@ func (u *uninstall) remove(one *ComponentOutcome) error {
 	return errors.Join(err, noteErr)
 }
 
-func (u *uninstall) note(name string, change func(*ComponentRecord)) error {
-	return u.update(func(rec *Record) { change(rec.component(name)) })
+func (u *uninstall) note(ctx context.Context, name string, change func(*ComponentRecord)) error {
+	return u.update(ctx, func(rec *Record) { change(rec.component(name)) })
 }
 
-func (u *uninstall) update(change func(*Record)) error {
-	if err := u.hold.lost(); err != nil {
+func (u *uninstall) update(ctx context.Context, change func(*Record)) error {
+	if err := lost(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := u.hold.detached(u.runner.cleanup)
+	clean, cancel := detached(ctx, u.runner.cleanup)
 	defer cancel()
-	err := u.record.update(ctx, change)
+	err := u.record.update(clean, change)
 	if err != nil {
 		u.hold.fail(err)
 	}
@@ -295,25 +295,25 @@ func (u *uninstall) update(change func(*Record)) error {
 
 // end writes the last state, or removes the records of an instance that is
 // gone.
-func (u *uninstall) end(first error) (*Outcome, error) {
+func (u *uninstall) end(ctx context.Context, first error) (*Outcome, error) {
 	status, reason := StatusDone, ""
 	switch {
-	case u.hold.interrupted():
+	case interrupted(ctx):
 		status, reason = StatusInterrupted, "interrupted"
-	case first == nil && u.hold.ctx.Err() != nil:
-		first = context.Cause(u.hold.ctx)
+	case first == nil && ctx.Err() != nil:
+		first = context.Cause(ctx)
 		fallthrough
 	case first != nil:
 		status, reason = StatusFailed, first.Error()
 	}
 	u.outcome.Status = status
 	if status == StatusDone && u.whole {
-		if err := u.removeState(); err != nil {
+		if err := u.removeState(ctx); err != nil {
 			return u.outcome, &PartialError{Outcome: u.outcome, Err: err}
 		}
 		return u.outcome, nil
 	}
-	err := u.update(func(rec *Record) {
+	err := u.update(ctx, func(rec *Record) {
 		ended := u.runner.now().UTC()
 		rec.Status, rec.Reason, rec.Ended = status, reason, &ended
 		for i := range rec.Components {
@@ -335,15 +335,15 @@ func (u *uninstall) end(first error) (*Outcome, error) {
 
 // removeState deletes the instance's records, the oldest first so that the
 // newest tells the truth until the end, and the lease.
-func (u *uninstall) removeState() error {
-	if err := u.hold.lost(); err != nil {
+func (u *uninstall) removeState(ctx context.Context) error {
+	if err := lost(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := u.hold.detached(u.runner.cleanup)
+	clean, cancel := detached(ctx, u.runner.cleanup)
 	defer cancel()
-	if err := u.store.prune(ctx, u.req.Instance, 0); err != nil {
+	if err := u.store.prune(clean, u.req.Instance, 0); err != nil {
 		return err
 	}
 	u.hold.gone = true
-	return u.hold.keeper.remove(ctx)
+	return u.hold.keeper.remove(clean)
 }
