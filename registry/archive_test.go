@@ -13,6 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content/memory"
+	"oras.land/oras-go/v2/content/oci"
 
 	"waybill/registry"
 )
@@ -189,6 +192,29 @@ func TestArchiveLeavesNothing(t *testing.T) {
 	}
 }
 
+// Two writers of one archive don't meet in one file.
+func TestArchiveBusy(t *testing.T) {
+	c, l := client(t, quick()), location(t, filepath.Join(t.TempDir(), "saved.tar"))
+	first, err := c.Create(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var busy *registry.BusyError
+	if _, err := c.Create(t.Context(), l); !errors.As(err, &busy) {
+		t.Errorf("a second writer: %v", err)
+	}
+	if err := first.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	// What a killed writer left is no obstacle.
+	if err := os.WriteFile(l.Path+".partial", []byte("half"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := newSample(t, "one")
+	store(t, c, l.Path, "shop", s)
+	contractContent(t, open(t, c, l.Path), s)
+}
+
 // However an archive is cut, opening or reading it says that it is truncated or
 // that something is missing.
 func TestArchiveTruncated(t *testing.T) {
@@ -312,4 +338,25 @@ func FuzzOpenArchive(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// What is written here, oras-go reads: a tar and a folder.
+func TestOthersRead(t *testing.T) {
+	dir, s, c := t.TempDir(), newSample(t, "one"), client(t, quick())
+	store(t, c, filepath.Join(dir, "saved.tar"), "shop-1.0.0", s)
+	store(t, c, filepath.Join(dir, "layout"), "shop-1.0.0", s)
+	fromTar, err := oci.NewFromTar(t.Context(), filepath.Join(dir, "saved.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromFolder, err := oci.NewFromFS(t.Context(), os.DirFS(filepath.Join(dir, "layout")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []*oci.ReadOnlyStore{fromTar, fromFolder} {
+		desc, err := oras.Copy(t.Context(), from, "shop-1.0.0", memory.New(), "", oras.DefaultCopyOptions)
+		if err != nil || desc.Digest != s.root.desc.Digest {
+			t.Errorf("copied %s, %v", desc.Digest, err)
+		}
+	}
 }

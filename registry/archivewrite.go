@@ -9,16 +9,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // archiveTarget collects blobs in a private folder beside the file and writes
-// the tar on commit.
+// the tar on commit: to FILE.partial, which it holds locked from the beginning,
+// so that two writers of one archive don't meet in it.
 type archiveTarget struct {
 	staged
-	path string
+	path    string
+	partial *os.File
 }
 
 // createArchive begins an archive. With keep, what is in the file now will be in
@@ -35,41 +38,72 @@ func createArchive(l Location, keep bool) (*archiveTarget, error) {
 		}
 		t.before = before
 	}
-	stage, err := os.MkdirTemp(filepath.Dir(l.Path), "."+filepath.Base(l.Path)+".*")
-	if err != nil {
-		err = fmt.Errorf("writing %s: %w", t.place, plainPathError(err))
+	if err := t.reserve(); err != nil {
 		if t.before != nil {
 			err = errors.Join(err, t.before.Close())
 		}
 		return nil, err
 	}
-	t.into = folder(stage)
 	return t, nil
+}
+
+func (t *archiveTarget) reserve() error {
+	partial, err := tryLock(t.path + ".partial")
+	if errors.Is(err, errLocked) {
+		return &BusyError{Path: t.place}
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", t.place, plainPathError(err))
+	}
+	t.partial = partial
+	stage, err := os.MkdirTemp(filepath.Dir(t.path), "."+filepath.Base(t.path)+".*")
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", t.place, plainPathError(err)), t.dropPartial())
+	}
+	t.into = folder(stage)
+	return nil
 }
 
 // commit writes the tar beside its place and renames it, so that the file is
 // there whole or not at all.
 func (t *archiveTarget) commit(ctx context.Context) error {
-	partial := t.path + ".partial"
-	err := t.write(ctx, partial)
-	if cleanErr := t.abort(); err == nil {
+	err := t.write(ctx)
+	if cleanErr := t.dropStage(); err == nil {
 		err = cleanErr
 	}
 	if err == nil {
-		err = plainPathError(os.Rename(partial, t.path))
+		err = t.rename()
 	}
-	if err != nil {
-		_ = os.Remove(partial)
-		if isOurs(err) || ctx.Err() != nil {
-			return err
-		}
-		return fmt.Errorf("writing %s: %w", t.place, plainPathError(err))
+	if err == nil {
+		return nil
 	}
-	return nil
+	if !isOurs(err) && ctx.Err() == nil {
+		err = fmt.Errorf("writing %s: %w", t.place, plainPathError(err))
+	}
+	return errors.Join(err, t.dropPartial())
 }
 
-// abort removes the private folder. What was there before is untouched.
+// rename keeps the lock until the file has its name. Windows doesn't rename
+// what is open.
+func (t *archiveTarget) rename() error {
+	if runtime.GOOS == "windows" {
+		if err := t.partial.Close(); err != nil {
+			return err
+		}
+		return os.Rename(t.partial.Name(), t.path)
+	}
+	if err := os.Rename(t.partial.Name(), t.path); err != nil {
+		return err
+	}
+	return t.partial.Close()
+}
+
+// abort removes all that was written. What was there before is untouched.
 func (t *archiveTarget) abort() error {
+	return errors.Join(t.dropStage(), t.dropPartial())
+}
+
+func (t *archiveTarget) dropStage() error {
 	err := os.RemoveAll(string(t.into))
 	if t.before != nil {
 		err = errors.Join(err, t.before.Close())
@@ -77,7 +111,24 @@ func (t *archiveTarget) abort() error {
 	return err
 }
 
-func (t *archiveTarget) write(ctx context.Context, path string) (err error) {
+// dropPartial removes while the lock is held, and once more after it where a
+// file that is open can't be removed.
+func (t *archiveTarget) dropPartial() error {
+	err := os.Remove(t.partial.Name())
+	closeErr := t.partial.Close()
+	if errors.Is(closeErr, os.ErrClosed) {
+		closeErr = nil
+	}
+	if err != nil && exists(t.partial.Name()) {
+		err = os.Remove(t.partial.Name())
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, closeErr)
+}
+
+func (t *archiveTarget) write(ctx context.Context) error {
 	index := t.index()
 	if len(index.Manifests) == 0 {
 		return &ContentError{Ref: t.place, Reason: "nothing was tagged, so there is nothing to write"}
@@ -90,15 +141,10 @@ func (t *archiveTarget) write(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
+	if err := t.writeTar(ctx, tar.NewWriter(t.partial), indexData, order); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := t.writeTar(ctx, tar.NewWriter(f), indexData, order); err != nil {
-		return err
-	}
-	return f.Sync()
+	return t.partial.Sync()
 }
 
 func (t *archiveTarget) writeTar(ctx context.Context, w *tar.Writer, index []byte, order []ocispec.Descriptor) error {

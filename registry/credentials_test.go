@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -152,5 +153,50 @@ fi
 		settings := quick()
 		settings.ConfigFile = write(t, filepath.Join(t.TempDir(), "config.json"), config, 0o600)
 		open(t, client(t, settings), at)
+	}
+}
+
+// A registry that wants a token gets one with the login, and the login goes to
+// the token service alone.
+func TestTokenService(t *testing.T) {
+	var logins []string
+	tokens := registrytest.New(t, registrytest.Options{Fault: func(r *http.Request) *registrytest.Fault {
+		user, password, _ := r.BasicAuth()
+		logins = append(logins, user+":"+password+" "+r.URL.Query().Get("scope"))
+		return &registrytest.Fault{Status: 200, Body: `{"token":"of the service"}`}
+	}})
+	reg := registrytest.New(t, registrytest.Options{Fault: func(r *http.Request) *registrytest.Fault {
+		switch r.Header.Get("Authorization") {
+		case "Bearer of the service":
+			return nil
+		case "":
+			return &registrytest.Fault{Status: 401, Header: http.Header{"Www-Authenticate": {`Bearer realm="` + tokens.URL + `/token",service="test"`}}}
+		}
+		t.Errorf("the registry was sent %q", r.Header.Get("Authorization"))
+		return &registrytest.Fault{Status: 403}
+	}})
+	settings := quick()
+	settings.ConfigFile = configFile(t, reg.Host, "me", "secret")
+	c, at := client(t, settings), "oci://"+reg.Host+"/shop"
+	store(t, c, at, "1.0.0", newSample(t, "one"))
+	open(t, c, at+":1.0.0")
+	if len(logins) == 0 || len(logins) > 2 || logins[0] != "me:secret repository:shop:pull,push" {
+		t.Errorf("the token service was asked %q", logins)
+	}
+}
+
+// The proxy of the environment is used for hosts that are not on the loopback.
+func TestProxy(t *testing.T) {
+	proxy := registrytest.New(t, registrytest.Options{})
+	settings := quick()
+	settings.PlainHTTPHosts = []string{"registry.invalid"}
+	settings.Getenv = func(name string) string {
+		return map[string]string{"HTTP_PROXY": proxy.URL, "NO_PROXY": "direct.invalid"}[name]
+	}
+	c, s := client(t, settings), newSample(t, "one")
+	store(t, c, "oci://registry.invalid/shop", "1.0.0", s)
+	contractContent(t, open(t, c, "oci://registry.invalid/shop:1.0.0"), s)
+	if len(proxy.Requests()) == 0 {
+		t.Error("the proxy saw nothing")
 	}
 }

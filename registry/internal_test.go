@@ -1,0 +1,152 @@
+package registry
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"waybill/internal/ref"
+)
+
+// All names of the Hub are one.
+func TestHubCredentials(t *testing.T) {
+	for _, key := range []string{"https://index.docker.io/v1/", "docker.io", "index.docker.io", "registry-1.docker.io", "docker.io/team", "index.docker.io/team/shop"} {
+		file := filepath.Join(t.TempDir(), "config.json")
+		if err := os.WriteFile(file, []byte(`{"auths":{"`+key+`":{"username":"me","password":"secret"}}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		store := newCredentialStore(Settings{ConfigFile: file}.withDefaults())
+		find := store.forRepository(ref.Reference{Host: "docker.io", Repository: "team/shop"})
+		cred, err := find(t.Context(), "registry-1.docker.io")
+		if err != nil || cred != (auth.Credential{Username: "me", Password: "secret"}) {
+			t.Errorf("under %s: %+v, %v", key, cred, err)
+		}
+		if store.source("docker.io") == "no credentials in "+file {
+			t.Errorf("under %s: the source is forgotten", key)
+		}
+		if cred, err := find(t.Context(), "elsewhere.example"); err != nil || cred != auth.EmptyCredential {
+			t.Errorf("under %s: another host gets %+v, %v", key, cred, err)
+		}
+	}
+}
+
+func TestConfigFiles(t *testing.T) {
+	for name, tc := range map[string]struct {
+		settings Settings
+		want     []string
+	}{
+		"given":     {Settings{ConfigFile: "mine.json", Home: "/home/me"}, []string{"mine.json"}},
+		"variables": {Settings{Home: "/home/me", Getenv: env("DOCKER_CONFIG", "/d", "HELM_REGISTRY_CONFIG", "/h.json")}, []string{"/d/config.json", "/h.json"}},
+		"helm home": {Settings{Home: "/home/me", Getenv: env("HELM_CONFIG_HOME", "/h")}, []string{"/home/me/.docker/config.json", "/h/registry/config.json"}},
+		"xdg":       {Settings{Getenv: env("XDG_CONFIG_HOME", "/x")}, []string{"/x/helm/registry/config.json"}},
+		"none":      {Settings{}, nil},
+	} {
+		got := newCredentialStore(tc.settings.withDefaults()).files
+		if len(got) != len(tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+			continue
+		}
+		for i := range got {
+			if filepath.ToSlash(got[i]) != tc.want[i] {
+				t.Errorf("%s: %v, want %v", name, got, tc.want)
+			}
+		}
+	}
+}
+
+func env(pairs ...string) func(string) string {
+	return func(name string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+func TestHostRules(t *testing.T) {
+	named := newHostRules(Settings{PlainHTTP: true, Insecure: true})
+	named.name("Registry.example:5000")
+	listed := newHostRules(Settings{PlainHTTPHosts: []string{"plain.example"}, InsecureHosts: []string{"weak.example:443"}, TLSHosts: []string{"localhost:5001"}})
+	for _, tc := range []struct {
+		rules           *hostRules
+		host            string
+		plain, insecure bool
+	}{
+		{named, "registry.example:5000", true, true},
+		{named, "registry.example", false, false},
+		{named, "tokens.example", false, false},
+		{listed, "plain.example:80", true, false},
+		{listed, "weak.example:443", false, true},
+		{listed, "weak.example", false, false},
+		{listed, "localhost:5000", true, false},
+		{listed, "localhost:5001", false, false},
+		{listed, "127.1.2.3:5000", true, false},
+		{listed, "[::1]:5000", true, false},
+		{listed, "localhost.example", false, false},
+		{listed, "10.0.0.1:5000", false, false},
+	} {
+		if got := tc.rules.plain(tc.host); got != tc.plain {
+			t.Errorf("plain(%s) = %v", tc.host, got)
+		}
+		if got := tc.rules.insecure(tc.host); got != tc.insecure {
+			t.Errorf("insecure(%s) = %v", tc.host, got)
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for in, want := range map[string]time.Duration{
+		"2": 2 * time.Second,
+		now.Add(time.Minute).Format(http.TimeFormat): time.Minute,
+		now.Add(-time.Hour).Format(http.TimeFormat):  0,
+	} {
+		if got, ok := retryAfter(in, now); !ok || got != want {
+			t.Errorf("%q: %s, %v", in, got, ok)
+		}
+	}
+	for _, in := range []string{"", "soon", "-1", "1.5"} {
+		if got, ok := retryAfter(in, now); ok {
+			t.Errorf("%q was read as %s", in, got)
+		}
+	}
+	transport := &retryTransport{maxWait: time.Second}
+	if got := transport.wait(1, &http.Response{Header: http.Header{"Retry-After": {"3600"}}}); got != time.Second {
+		t.Errorf("waits %s, the cap is a second", got)
+	}
+}
+
+// The login is taken off for another host and for another port.
+func TestCheckRedirect(t *testing.T) {
+	request := func(url string) *http.Request {
+		r, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Basic c2VjcmV0")
+		return r
+	}
+	for to, kept := range map[string]bool{
+		"https://registry.example/other":      true,
+		"https://registry.example:443/other":  true,
+		"https://registry.example:8443/other": false,
+		"https://storage.example/other":       false,
+	} {
+		next := request(to)
+		if err := checkRedirect(next, []*http.Request{request("https://registry.example/v2/")}); err != nil {
+			t.Errorf("%s: %v", to, err)
+		}
+		if got := next.Header.Get("Authorization") != ""; got != kept {
+			t.Errorf("to %s the login goes along: %v", to, got)
+		}
+	}
+	if err := checkRedirect(request("http://registry.example/"), []*http.Request{request("https://registry.example/")}); err == nil {
+		t.Error("a redirect to plain HTTP was followed")
+	}
+}
