@@ -2,6 +2,7 @@ package charts
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"waybill/internal/near"
@@ -92,10 +93,28 @@ func mentioned(key string, documented []map[string]bool) bool {
 // nearest is the sibling spelt most like the key, else the place where the
 // very key is known.
 func (k *keyCheck) nearest(key string, known *keyNode, path []string) string {
-	if word := near.Word(key, sortedKeys(known.children)); word != "" {
+	siblings := sortedKeys(known.children)
+	word := exchanged(key, siblings)
+	if word == "" {
+		word = near.Word(key, siblings)
+	}
+	if word != "" {
 		return strings.Join(append(path[:len(path):len(path)], word), ".")
 	}
 	return strings.Join(k.root.find(key), ".")
+}
+
+// exchanged finds the word from which key differs by two neighbouring letters
+// that changed places, the most common slip, which spelling distance counts as
+// two.
+func exchanged(key string, known []string) string {
+	for i := range len(key) - 1 {
+		word := key[:i] + key[i+1:i+2] + key[i:i+1] + key[i+2:]
+		if _, ok := slices.BinarySearch(known, word); ok && word != key {
+			return word
+		}
+	}
+	return ""
 }
 
 // A keyNode is one place in a chart's values and what is known about it.
