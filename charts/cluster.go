@@ -29,10 +29,11 @@ const (
 	userAgent    = "waybill"
 	fieldManager = "waybill" // what we send ourselves: the CRDs of crds/
 
-	// Requests a second and at once, over all components together. Helm's own
-	// are 50 and 100, kubectl's 50 and 300.
-	requestsPerSecond = 50
-	requestsAtOnce    = 300
+	// Requests a second and at once, over all components together, of which
+	// several are at work at a time. For its single one kubectl has 50 and 300;
+	// the API server looks after itself beyond that.
+	requestsPerSecond = 100
+	requestsAtOnce    = 500
 )
 
 // nameHelmFieldManager gives what Helm writes the name Helm itself uses there;
@@ -71,12 +72,9 @@ type Cluster struct {
 func Connect(opts ClusterOptions) (*Cluster, error) {
 	nameHelmFieldManager()
 	loader := opts.loader()
-	config := rest.CopyConfig(opts.Config)
-	if opts.Config == nil {
-		var err error
-		if config, err = loader.ClientConfig(); err != nil {
-			return nil, &ConfigError{File: opts.Kubeconfig, Context: opts.Context, Err: err}
-		}
+	config, err := opts.config(loader)
+	if err != nil {
+		return nil, &ConfigError{File: opts.Kubeconfig, Context: opts.Context, Err: err}
 	}
 	config.UserAgent = userAgent
 	config.QPS, config.Burst = requestsPerSecond, requestsAtOnce
@@ -102,6 +100,13 @@ func (o ClusterOptions) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
+}
+
+func (o ClusterOptions) config(loader clientcmd.ClientConfig) (*rest.Config, error) {
+	if o.Config != nil {
+		return rest.CopyConfig(o.Config), nil
+	}
+	return loader.ClientConfig()
 }
 
 // RESTConfig is the configuration for other clients of the same cluster: a

@@ -250,8 +250,9 @@ func applyCRD(ctx context.Context, client dynamic.Interface, crd plannedCRD) err
 // version they serve; the two are not the same moment.
 func (c *Cluster) awaitKinds(ctx context.Context, client dynamic.Interface, crds []plannedCRD, timeout time.Duration) error {
 	var targets []target
+	var objects []*unstructured.Unstructured
 	for _, crd := range crds {
-		targets = append(targets, crd.target)
+		targets, objects = append(targets, crd.target), append(objects, crd.object)
 	}
 	if err := (&waiter{client: client}).wait(ctx, targets, timeout); err != nil {
 		return err
@@ -260,7 +261,7 @@ func (c *Cluster) awaitKinds(ctx context.Context, client dynamic.Interface, crds
 	defer cancel()
 	for {
 		c.Refresh()
-		visible, err := await(limit, func() (bool, error) { return c.serves(kindsOf(targets)) })
+		visible, err := await(limit, func() (bool, error) { return c.serves(kindsOf(objects)) })
 		if err != nil && limit.Err() != nil {
 			return context.Cause(limit)
 		}
@@ -297,14 +298,14 @@ func compareKinds(a, b Kind) int {
 }
 
 // kindsOf are the kinds that the CRDs among the objects serve, sorted.
-func kindsOf(targets []target) []Kind {
+func kindsOf(objects []*unstructured.Unstructured) []Kind {
 	kinds := map[Kind]bool{}
-	for _, t := range targets {
-		if t.groupKind() != "CustomResourceDefinition.apiextensions.k8s.io" {
+	for _, object := range objects {
+		if object.GroupVersionKind().GroupKind().String() != "CustomResourceDefinition.apiextensions.k8s.io" {
 			continue
 		}
-		group, kind := text(t.object, "spec", "group"), text(t.object, "spec", "names", "kind")
-		versions, _, _ := unstructured.NestedSlice(t.object.Object, "spec", "versions")
+		group, kind := textAt(object, "spec", "group"), textAt(object, "spec", "names", "kind")
+		versions, _, _ := unstructured.NestedSlice(object.Object, "spec", "versions")
 		for _, version := range objectsIn(versions) {
 			if name, _ := version["name"].(string); version["served"] == true {
 				kinds[Kind{APIVersion: group + "/" + name, Kind: kind}] = true

@@ -19,7 +19,7 @@ import (
 // recordTimeout bounds one reading or writing of a Helm record. Writing the
 // end of an action does not end with the action's context: a revision must
 // not stay pending because its action was cancelled.
-const recordTimeout = 30 * time.Second
+const recordTimeout = 15 * time.Second
 
 // A Revision is one entry of a Helm release's history.
 type Revision struct {

@@ -70,7 +70,8 @@ func (c Component) failed(step string, err error) error {
 	var large *RecordTooLargeError
 	var pending *PendingError
 	var helm *HelmError
-	if errors.As(err, &conflict) || errors.As(err, &large) || errors.As(err, &pending) || errors.As(err, &helm) {
+	var unreachable *UnreachableError
+	if errors.As(err, &unreachable) || errors.As(err, &conflict) || errors.As(err, &large) || errors.As(err, &pending) || errors.As(err, &helm) {
 		return err
 	}
 	return &HelmError{Component: c.Name, HelmRelease: c.title(), Step: step, Err: err}

@@ -27,6 +27,7 @@ func (c *Cluster) Rollback(ctx context.Context, comp Component, number int) (Rev
 	if err != nil {
 		return Revision{}, err
 	}
+	s.kube.keepsClaims = true
 	return s.carryOut(ctx, fmt.Sprintf("rolling back to revision %d", number), func() error {
 		rollback := action.NewRollback(s.config)
 		rollback.Version = number

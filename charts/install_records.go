@@ -1,13 +1,13 @@
 package charts
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // heldRecords is Helm's storage for one action. Helm says deployed as soon as
@@ -109,17 +109,17 @@ func recordKey(rel *release.Release) string {
 	return fmt.Sprintf("sh.helm.release.v1.%s.v%d", rel.Name, rel.Version)
 }
 
-// persist tries a write three times, since a record that says pending blocks
-// plain Helm.
+// persist tries a write again when it fails, since a record that says pending
+// blocks plain Helm, but keeps nobody waiting for long who wants to stop.
 func persist(write func() error) error {
-	var err error
-	for range 3 {
-		if err = write(); err == nil || errors.Is(err, driver.ErrReleaseNotFound) {
+	begun := time.Now()
+	for {
+		err := write()
+		if err == nil || apierrors.IsNotFound(err) || time.Since(begun) > recordTimeout/3 {
 			return err
 		}
 		time.Sleep(time.Second)
 	}
-	return err
 }
 
 // shortened keeps a description readable in `helm history`.

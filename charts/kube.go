@@ -27,7 +27,7 @@ import (
 //   - it stops when ctx ends, where Helm would go on;
 //   - custom resources are merged three ways, as built-in kinds are;
 //   - what an upgrade drops is deleted only when it belongs to this Helm
-//     release, and never a CRD;
+//     release, never a CRD, and in a rollback no claim;
 //   - hooks are waited for with the reasons of their pods.
 //
 // What it does not override (Get, BuildTable, logs of hooks) is Helm's.
@@ -38,6 +38,7 @@ type kubeClient struct {
 	namespace   string
 	helmRelease string
 	mark        string
+	keepsClaims bool // what holds data is not dropped: this is a rollback
 
 	mu      sync.Mutex
 	created []ObjectRef
@@ -247,10 +248,15 @@ func (k *kubeClient) drop(info *resource.Info) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading %s: %w", infoName(info), err)
 	}
-	if info.Mapping.GroupVersionKind.Kind == "CustomResourceDefinition" ||
-		live.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy ||
-		!ownedBy(live, k.namespace, k.helmRelease) {
+	gk := info.Mapping.GroupVersionKind.GroupKind()
+	if gk.Kind == "CustomResourceDefinition" || k.keepsClaims && neverRemoved(gk) ||
+		kept(live) || !ownedBy(live, k.namespace, k.helmRelease) {
 		return false, nil
+	}
+	if k.keepsClaims {
+		if err := keepClaims(k.ctx, k.objects, deleted{target: t, uid: live.GetUID()}); err != nil {
+			return false, err
+		}
 	}
 	return true, deleteObject(k.ctx, k.objects, deleted{target: t, uid: live.GetUID()}, metav1.DeletePropagationBackground)
 }

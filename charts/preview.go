@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
 	kubefake "helm.sh/helm/v3/pkg/kube/fake"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage"
@@ -151,8 +152,10 @@ func (c *Cluster) inspect(ctx context.Context, comp Component, releases []*relea
 	}
 	found.targets = slices.Concat(own, hooks)
 	found.unserved = slices.Concat(unserved, unservedHooks)
-	found.conflicts, err = c.conflicts(ctx, comp, found, own, hooks, releases)
-	return found, err
+	if found.conflicts, err = c.conflicts(ctx, comp, found, own, hooks, releases); err != nil {
+		return nil, comp.failed("looking for what is in the way", err)
+	}
+	return found, nil
 }
 
 // refusal is the reason not to begin, if any.
@@ -167,9 +170,12 @@ func (f *inspection) refusal(comp Component) error {
 }
 
 func (f *inspection) provides() []Kind {
-	all := slices.Clone(f.targets)
+	var all []*unstructured.Unstructured
+	for _, t := range f.targets {
+		all = append(all, t.object)
+	}
 	for _, crd := range f.crds {
-		all = append(all, crd.target)
+		all = append(all, crd.object)
 	}
 	return kindsOf(all)
 }
@@ -282,6 +288,32 @@ func (c *Cluster) namespaces(ctx context.Context, comp Component, targets []targ
 	return missing, ending, nil
 }
 
+// brings are the API versions that templates see once crds/ is applied, in
+// Helm's form: Helm renders after that.
+func (c Component) brings() ([]string, error) {
+	if c.CRDs == CRDsSkip {
+		return nil, nil
+	}
+	loaded, values, err := c.Chart.prepare(c.Values)
+	if err != nil || len(loaded.CRDObjects()) == 0 {
+		return nil, err
+	}
+	if err := chartutil.ProcessDependenciesWithMerge(loaded, values); err != nil {
+		return nil, c.failed("reading the chart's dependencies", err)
+	}
+	var versions []string
+	for _, crd := range loaded.CRDObjects() {
+		objects, err := parseObjects(string(crd.File.Data))
+		if err != nil {
+			return nil, c.failed("reading "+crd.Filename, err)
+		}
+		for _, kind := range kindsOf(objects) {
+			versions = append(versions, kind.APIVersion, kind.APIVersion+"/"+kind.Kind)
+		}
+	}
+	return versions, nil
+}
+
 // A rendering says as what a chart is rendered.
 type rendering struct {
 	revision int  // .Release.Revision
@@ -296,6 +328,11 @@ func (c *Cluster) render(ctx context.Context, comp Component, as rendering) (*Re
 	if err != nil {
 		return nil, err
 	}
+	brought, err := comp.brings()
+	if err != nil {
+		return nil, err
+	}
+	caps.APIVersions = append(caps.APIVersions, brought...)
 	last := &lastRequest{}
 	records, err := recordsBefore(comp, as)
 	if err != nil {

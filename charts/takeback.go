@@ -15,14 +15,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
 )
 
 // customFirst is how long custom resources may take to go before their
 // controllers are deleted too.
 const customFirst = 30 * time.Second
+
+var claimResource = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 
 // A deleted is an object that was, or is to be, deleted: this very one, when
 // it has a UID, and no other of the same name.
@@ -148,7 +152,60 @@ func uninstallOrder(kind string) int {
 
 func deleteAll(ctx context.Context, client dynamic.Interface, objects []deleted) error {
 	for _, object := range objects {
+		if err := keepClaims(ctx, client, object); err != nil {
+			return err
+		}
 		if err := deleteObject(ctx, client, object, metav1.DeletePropagationForeground); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepClaims has the claims of a StatefulSet outlive it, also when it asks for
+// them to be deleted with it. Its controller lets claims go only while their
+// pods are ready, so the ownership is taken off here.
+func keepClaims(ctx context.Context, client dynamic.Interface, object deleted) error {
+	if object.groupKind() != "StatefulSet.apps" {
+		return nil
+	}
+	set, err := object.in(client).Get(ctx, object.name(), metav1.GetOptions{})
+	if isGone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", object.ref(), err)
+	}
+	if textAt(set, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted") != "Delete" {
+		return nil
+	}
+	patch := []byte(`{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Retain"}}}`)
+	if _, err := object.in(client).Patch(ctx, object.name(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
+		return fmt.Errorf("keeping the claims of %s: %w", object.ref(), err)
+	}
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		return disown(ctx, client.Resource(claimResource).Namespace(object.namespace()), object.uid)
+	})
+	if err != nil {
+		return fmt.Errorf("keeping the claims of %s: %w", object.ref(), err)
+	}
+	return nil
+}
+
+// disown takes an owner off the objects it owns.
+func disown(ctx context.Context, client dynamic.ResourceInterface, uid types.UID) error {
+	list, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		owners := list.Items[i].GetOwnerReferences()
+		others := slices.DeleteFunc(slices.Clone(owners), func(owner metav1.OwnerReference) bool { return owner.UID == uid })
+		if len(others) == len(owners) {
+			continue
+		}
+		list.Items[i].SetOwnerReferences(others)
+		if _, err := client.Update(ctx, &list.Items[i], metav1.UpdateOptions{FieldManager: fieldManager}); err != nil && !isGone(err) {
 			return err
 		}
 	}

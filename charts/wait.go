@@ -2,9 +2,7 @@ package charts
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,7 +46,7 @@ type waiting struct {
 func (w *waiter) wait(ctx context.Context, targets []target, timeout time.Duration) error {
 	all := make([]*waiting, len(targets))
 	for i, t := range targets {
-		all[i] = &waiting{target: t}
+		all[i] = &waiting{target: t, last: notYet("could not be looked at in time")}
 	}
 	limit, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -102,7 +100,6 @@ func (w *waiter) look(ctx context.Context, objects []*waiting) ([]*waiting, erro
 	if err != nil {
 		open = objects
 	}
-	slices.SortFunc(open, func(a, b *waiting) int { return compareRefs(a.ref(), b.ref()) })
 	return open, err
 }
 
@@ -111,6 +108,8 @@ func (w *waiter) look(ctx context.Context, objects []*waiting) ([]*waiting, erro
 func (w *waiter) lookAt(ctx context.Context, object *waiting) error {
 	live, err := object.in(w.client).Get(ctx, object.name(), metav1.GetOptions{})
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil // the wait is over, what was seen last stands
 	case isGone(err):
 		object.last = w.gone(object)
 		return nil
@@ -191,7 +190,7 @@ func waitGone(ctx context.Context, client dynamic.Interface, objects []deleted, 
 		var left []deleted
 		var there []Unready
 		for _, object := range objects {
-			live, err := object.in(client).Get(limit, object.name(), metav1.GetOptions{})
+			live, err := object.in(client).Get(ctx, object.name(), metav1.GetOptions{})
 			if isGone(err) || err == nil && object.uid != "" && live.GetUID() != object.uid {
 				continue
 			}
@@ -218,7 +217,7 @@ func waitGone(ctx context.Context, client dynamic.Interface, objects []deleted, 
 func lingering(t target, live *unstructured.Unstructured, err error) Unready {
 	object := Unready{Kind: t.kind(), Namespace: t.namespace(), Name: t.name()}
 	switch {
-	case err != nil && !errors.Is(err, context.DeadlineExceeded):
+	case err != nil:
 		object.Reason = "could not be read: " + err.Error()
 	case live != nil && live.GetDeletionTimestamp() == nil:
 		object.Reason = "is not being deleted"

@@ -29,6 +29,7 @@ const explained = 20
 func (w *waiter) reasons(ctx context.Context, objects []*waiting) []Unready {
 	ctx, cancel := context.WithTimeout(ctx, diagnose)
 	defer cancel()
+	slices.SortFunc(objects, func(a, b *waiting) int { return compareRefs(a.ref(), b.ref()) })
 	found := make([]Unready, len(objects))
 	for i, object := range objects {
 		found[i] = Unready{Kind: object.kind(), Namespace: object.namespace(), Name: object.name(), Reason: object.last.reason}
@@ -172,7 +173,7 @@ func (w *waiter) lastEvent(ctx context.Context, namespace string, names []string
 	var newest *unstructured.Unstructured
 	for i := range list.Items {
 		event := &list.Items[i]
-		if !about(text(event, "involvedObject", "name"), names) {
+		if !about(textAt(event, "involvedObject", "name"), names) {
 			continue
 		}
 		if newest == nil || compareEvents(event, newest) > 0 {
@@ -182,7 +183,7 @@ func (w *waiter) lastEvent(ctx context.Context, namespace string, names []string
 	if newest == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s %s: %s", text(newest, "involvedObject", "kind"), text(newest, "reason"), strings.TrimSpace(text(newest, "message")))
+	return fmt.Sprintf("%s %s: %s", textAt(newest, "involvedObject", "kind"), textAt(newest, "reason"), strings.TrimSpace(textAt(newest, "message")))
 }
 
 // about reports whether an event's object is one of names, or was made by the
@@ -193,7 +194,7 @@ func about(name string, names []string) bool {
 
 func compareEvents(a, b *unstructured.Unstructured) int {
 	warning := func(e *unstructured.Unstructured) int {
-		if text(e, "type") == "Warning" {
+		if textAt(e, "type") == "Warning" {
 			return 1
 		}
 		return 0
@@ -203,7 +204,7 @@ func compareEvents(a, b *unstructured.Unstructured) int {
 
 func eventTime(event *unstructured.Unstructured) time.Time {
 	for _, path := range [][]string{{"series", "lastObservedTime"}, {"lastTimestamp"}, {"eventTime"}, {"metadata", "creationTimestamp"}} {
-		if at, err := time.Parse(time.RFC3339, text(event, path...)); err == nil {
+		if at, err := time.Parse(time.RFC3339, textAt(event, path...)); err == nil {
 			return at
 		}
 	}

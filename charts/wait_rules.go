@@ -39,21 +39,21 @@ func readiness(live *unstructured.Unstructured) (state, error) {
 	}
 	switch live.GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
-		if flag(live, "spec", "paused") {
+		if flagAt(live, "spec", "paused") {
 			return state{ready: observed(live)}, nil
 		}
 		return replicated(live)
 	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}:
 		return replicated(live)
 	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, schema.GroupKind{Group: "apps", Kind: "DaemonSet"}:
-		if text(live, "spec", "updateStrategy", "type") == "OnDelete" {
+		if textAt(live, "spec", "updateStrategy", "type") == "OnDelete" {
 			return onDelete(live), nil
 		}
 		return replicated(live)
 	case schema.GroupKind{Kind: "ReplicationController"}:
 		return onDelete(live), nil
 	case schema.GroupKind{Group: "batch", Kind: "Job"}:
-		if flag(live, "spec", "suspend") {
+		if flagAt(live, "spec", "suspend") {
 			return state{ready: true}, nil
 		}
 		return finished(live), nil
@@ -72,7 +72,7 @@ func hookReadiness(live *unstructured.Unstructured) state {
 	case schema.GroupKind{Group: "batch", Kind: "Job"}:
 		return finished(live)
 	case schema.GroupKind{Kind: "Pod"}:
-		switch phase := text(live, "status", "phase"); phase {
+		switch phase := textAt(live, "status", "phase"); phase {
 		case "Succeeded":
 			return state{ready: true}
 		case "Failed":
@@ -90,13 +90,16 @@ func byKstatus(live *unstructured.Unstructured) (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	switch result.Status {
-	case status.CurrentStatus:
-		return state{ready: true}, nil
-	case status.FailedStatus:
-		return state{failed: true, reason: result.Message}, nil
+	reason := result.Message
+	if reason == "" {
+		reason = "is " + strings.ToLower(result.Status.String())
+		for _, condition := range result.Conditions {
+			if condition.Reason != "" {
+				reason += " (" + condition.Reason + ")"
+			}
+		}
 	}
-	return state{reason: result.Message}, nil
+	return state{ready: result.Status == status.CurrentStatus, failed: result.Status == status.FailedStatus, reason: reason}, nil
 }
 
 // replicated is for the kinds of apps whose controller reports an observed
@@ -106,8 +109,8 @@ func replicated(live *unstructured.Unstructured) (state, error) {
 	if !observed(live) {
 		return notYet("its controller has not seen it yet"), nil
 	}
-	if wanted, set := number(live, "spec", "replicas"); set && wanted == 0 {
-		left, _ := number(live, "status", "replicas")
+	if wanted, set := numberAt(live, "spec", "replicas"); set && wanted == 0 {
+		left, _ := numberAt(live, "status", "replicas")
 		return state{ready: left == 0, reason: fmt.Sprintf("%d replicas are still to go", left)}, nil
 	}
 	return byKstatus(live)
@@ -119,11 +122,11 @@ func onDelete(live *unstructured.Unstructured) state {
 	if !observed(live) {
 		return notYet("its controller has not seen it yet")
 	}
-	wanted, set := number(live, "spec", "replicas")
-	ready, _ := number(live, "status", "readyReplicas")
+	wanted, set := numberAt(live, "spec", "replicas")
+	ready, _ := numberAt(live, "status", "readyReplicas")
 	if live.GetKind() == "DaemonSet" {
-		wanted, set = number(live, "status", "desiredNumberScheduled")
-		ready, _ = number(live, "status", "numberReady")
+		wanted, set = numberAt(live, "status", "desiredNumberScheduled")
+		ready, _ = numberAt(live, "status", "numberReady")
 	}
 	if !set {
 		wanted = 1
@@ -143,13 +146,13 @@ func finished(job *unstructured.Unstructured) state {
 			return state{failed: true, final: true, reason: joined("failed", condition)}
 		}
 	}
-	active, _ := number(job, "status", "active")
-	failed, _ := number(job, "status", "failed")
+	active, _ := numberAt(job, "status", "active")
+	failed, _ := numberAt(job, "status", "failed")
 	return notYet("has not completed (%d active, %d failed)", active, failed)
 }
 
 func running(pod *unstructured.Unstructured) state {
-	switch phase := text(pod, "status", "phase"); phase {
+	switch phase := textAt(pod, "status", "phase"); phase {
 	case "Succeeded":
 		return state{ready: true}
 	case "Failed":
@@ -167,7 +170,7 @@ func running(pod *unstructured.Unstructured) state {
 }
 
 func bound(claim *unstructured.Unstructured) state {
-	switch phase := text(claim, "status", "phase"); phase {
+	switch phase := textAt(claim, "status", "phase"); phase {
 	case "Bound":
 		return state{ready: true}
 	case "Lost":
@@ -179,7 +182,7 @@ func bound(claim *unstructured.Unstructured) state {
 
 // observed reports whether the controller has seen this generation.
 func observed(live *unstructured.Unstructured) bool {
-	seen, found := number(live, "status", "observedGeneration")
+	seen, found := numberAt(live, "status", "observedGeneration")
 	return found && seen >= live.GetGeneration()
 }
 
@@ -209,17 +212,17 @@ func joined(what string, from map[string]any) string {
 	return what
 }
 
-func text(live *unstructured.Unstructured, path ...string) string {
+func textAt(live *unstructured.Unstructured, path ...string) string {
 	found, _, _ := unstructured.NestedString(live.Object, path...)
 	return found
 }
 
-func flag(live *unstructured.Unstructured, path ...string) bool {
+func flagAt(live *unstructured.Unstructured, path ...string) bool {
 	found, _, _ := unstructured.NestedBool(live.Object, path...)
 	return found
 }
 
-func number(live *unstructured.Unstructured, path ...string) (int64, bool) {
+func numberAt(live *unstructured.Unstructured, path ...string) (int64, bool) {
 	found, set, err := unstructured.NestedInt64(live.Object, path...)
 	return found, set && err == nil
 }
