@@ -21,6 +21,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/sigstore/cosign/v2/pkg/blob"
 	cosignkeys "github.com/sigstore/cosign/v2/pkg/signature"
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 	"github.com/sigstore/sigstore/pkg/signature"
@@ -167,12 +168,16 @@ func (k keyVerifier) VerifySignature(sig, message io.Reader, opts ...signature.V
 	return err
 }
 
-const kmsHint = "; key management services are reached through sigstore's plugins: a program sigstore-kms-<scheme> on the PATH"
-
 func remoteKeyError(ref string, err error) error {
-	var unknown *kms.ProviderNotFoundError
-	if errors.As(err, &unknown) || strings.Contains(ref, "kms://") {
-		return &KeyError{Ref: mask(ref), Reason: "the key could not be reached: " + mask(firstLine(err)) + kmsHint, Err: err}
+	var provider *kms.ProviderNotFoundError
+	var scheme *blob.UnrecognizedSchemeError
+	if errors.As(err, &provider) || errors.As(err, &scheme) {
+		return &KeyError{Ref: mask(ref), Reason: "nothing here knows this kind of reference; there are files, env://, k8s://, " +
+			"awskms://, azurekms://, gcpkms://, hashivault://, and others through a program sigstore-kms-<scheme> on the PATH", Err: err}
+	}
+	var key *KeyError
+	if errors.As(err, &key) {
+		return key // of the password
 	}
 	return &KeyError{Ref: mask(ref), Reason: "the key could not be reached: " + mask(firstLine(err)), Err: err}
 }

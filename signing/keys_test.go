@@ -1,13 +1,17 @@
 package signing_test
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sigstore/sigstore/pkg/signature/kms"
+	"github.com/sigstore/sigstore/pkg/signature/kms/fake"
 	"oras.land/oras-go/v2/content/memory"
 
 	"waybill/signing"
@@ -105,6 +109,7 @@ func TestKeyErrors(t *testing.T) {
 		"signing with a folder":        {signer(dir, ""), "directory", nil},
 		"the key itself as reference":  {signer(string(private), testPassword), "in place of a reference", nil},
 		"an unknown service":           {signer("marekms://somewhere/key", ""), "sigstore-kms-", nil},
+		"an unknown service's public":  {key("marekms://somewhere/key"), "sigstore-kms-", nil},
 		"a web address for signing":    {signer("https://keys.example/cosign.key", ""), "not fetched", nil},
 		"no such public key":           {key(filepath.Join(dir, "absent")), "no such file", os.ErrNotExist},
 		"text for a public key":        {key(filepath.Join(dir, "notes.txt")), "no public key", nil},
@@ -128,6 +133,35 @@ func TestKeyErrors(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// a key that a service holds signs, and verifies by the same reference
+func TestKeyOfAService(t *testing.T) {
+	ctx := context.WithValue(t.Context(), fake.KmsCtxKey{}, newECDSA(t))
+	s, err := signing.LoadSigner(ctx, "fakekms://release", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := signing.LoadKey(ctx, "fakekms://release")
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := memory.New()
+	desc := pushImage(t, place, "one")
+	sign(t, s, place, desc, signing.FormatBoth)
+	if _, err := signing.Verify(t.Context(), place, desc, signing.Policy{Keys: []signing.Key{key}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// the services that cosign knows are known
+func TestServices(t *testing.T) {
+	known := kms.SupportedProviders()
+	for _, scheme := range []string{"awskms://", "azurekms://", "gcpkms://", "hashivault://"} {
+		if !slices.Contains(known, scheme) {
+			t.Errorf("%s is not among %v", scheme, known)
+		}
 	}
 }
 
