@@ -100,6 +100,10 @@ func (t *attempt) takeBack(ctx context.Context, s *subject, mark string, history
 
 // takeBackFirst undoes a first install. Its Helm revision stays, as failed.
 func (t *attempt) takeBackFirst(ctx context.Context, s *subject, mark string, newest HelmRevision, outcome string) error {
+	// First, so that a run killed in between does not leave it as ready.
+	if err := t.note(ctx, s.Name, func(c *ComponentRecord) { c.Ready = false }); err != nil {
+		return err
+	}
 	if err := t.runner.charts.TakeBack(ctx, s.helm(t.analysis.instance, mark)); err != nil {
 		return fmt.Errorf("deleting what this attempt created: %w", err)
 	}

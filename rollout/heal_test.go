@@ -123,3 +123,20 @@ func TestKilledRunHeals(t *testing.T) {
 		})
 	}
 }
+
+// A run that dies while it takes back what went well does not leave it
+// recorded as ready.
+func TestKilledWhileTakingBack(t *testing.T) {
+	w := newWorld(t)
+	w.charts.fail["b"] = errors.New("broken")
+	w.charts.failBack["a"] = errors.New("killed")
+	req := request("1.0.0", part("a"), part("b", "a"))
+	req.OnFailure = OnFailureRollback
+	out, err := w.install(req)
+	if err == nil || len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0], "component a: taking it back") {
+		t.Fatalf("warnings are %q, error %v", out.Warnings, err)
+	}
+	if w.record("shop").component("a").Ready {
+		t.Error("a is recorded as ready")
+	}
+}
