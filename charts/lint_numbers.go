@@ -121,6 +121,8 @@ func (v *numberVisitor) Visit(n ast.Node) ast.Visitor {
 			ast.Walk(v, n.Value)
 		}
 		return nil // keys are text whatever they look like
+	case *ast.LiteralNode:
+		return nil // a block of text
 	case *ast.IntegerNode, *ast.FloatNode, *ast.StringNode:
 		v.scalar(n)
 	}
@@ -129,7 +131,7 @@ func (v *numberVisitor) Visit(n ast.Node) ast.Visitor {
 
 func (v *numberVisitor) scalar(n ast.Node) {
 	t := n.GetToken()
-	if t == nil || t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType || t.Indicator == token.BlockScalarIndicator {
+	if t == nil || t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType {
 		return
 	}
 	text := strings.TrimSpace(t.Value)
