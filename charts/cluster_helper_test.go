@@ -121,7 +121,7 @@ func (o *onCluster) statuses() string {
 	return strings.Join(all, " ")
 }
 
-// exists reports whether an object of a kind the cluster serves is there.
+// live is an object as it is in the cluster, nil when it is not there.
 func (o *onCluster) live(manifest string) map[string]any {
 	o.t.Helper()
 	targets, _, err := o.locate(o.t.Context(), manifest, o.namespace)

@@ -63,9 +63,10 @@ func (c *Cluster) History(ctx context.Context, namespace, helmRelease string) ([
 	return revisions, nil
 }
 
-// Fail marks a pending revision as failed, so that Helm and [Cluster.Apply]
-// can go on from there. It is for the caller that knows that whoever made the
-// revision is dead. A revision that is failed already stays as it is.
+// Fail marks a revision as failed, so that Helm and [Cluster.Apply] can go on
+// from there: a pending one whose maker the caller knows to be dead, or a
+// deployed one that was taken back. A revision that is failed already stays as
+// it is; of any other status it is an error.
 func (c *Cluster) Fail(ctx context.Context, namespace, helmRelease string, number int, why string) error {
 	releases, err := c.history(ctx, namespace, helmRelease)
 	if err != nil {
@@ -79,8 +80,8 @@ func (c *Cluster) Fail(ctx context.Context, namespace, helmRelease string, numbe
 	switch {
 	case rel.Info.Status == release.StatusFailed:
 		return nil
-	case !unfinished(rel.Info.Status):
-		return fmt.Errorf("revision %d of Helm release %s/%s is %s, not pending", number, namespace, helmRelease, rel.Info.Status)
+	case !unfinished(rel.Info.Status) && rel.Info.Status != release.StatusDeployed:
+		return fmt.Errorf("revision %d of Helm release %s/%s is %s, neither pending nor deployed", number, namespace, helmRelease, rel.Info.Status)
 	}
 	rel.SetStatus(release.StatusFailed, why)
 	store, err := c.store(c.config, namespace)

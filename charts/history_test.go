@@ -61,3 +61,25 @@ func TestBaseIsWhatHelmUpgradesFrom(t *testing.T) {
 		}
 	}
 }
+
+func TestFail(t *testing.T) {
+	o := newOnCluster(t)
+	chart := packedChart(t, "1.0.0", map[string]string{"templates/settings.yaml": settingsTemplate})
+	o.put("shop", chart, release.StatusSuperseded, release.StatusDeployed, release.StatusPendingUpgrade, release.StatusFailed)
+	for number, want := range map[int]bool{1: false, 2: true, 3: true, 4: true, 5: false} {
+		err := o.Fail(t.Context(), o.namespace, "shop", number, "its maker is gone")
+		if (err == nil) != want {
+			t.Errorf("revision %d: %v", number, err)
+		}
+	}
+	if got, want := o.statuses(), "superseded failed failed failed"; got != want {
+		t.Errorf("history is %q, want %q", got, want)
+	}
+	history, err := o.History(t.Context(), o.namespace, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := history[2]; got.Description != "its maker is gone" || got.Chart != "shop" || got.Version != "1.0.0" {
+		t.Errorf("revision 3 is %+v", got)
+	}
+}

@@ -2,6 +2,7 @@ package charts
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -363,5 +364,46 @@ func TestUninstallThatIsCutOffGoesOn(t *testing.T) {
 	}
 	if got := o.statuses(); got != "" {
 		t.Errorf("history is %q", got)
+	}
+}
+
+func TestRollbackDropsNoClaim(t *testing.T) {
+	o := newOnCluster(t)
+	comp := o.component(packedChart(t, "1.0.0", map[string]string{"templates/settings.yaml": settingsTemplate}))
+	o.apply(comp)
+	comp.Chart = packedChart(t, "1.1.0", map[string]string{
+		"templates/settings.yaml": settingsTemplate, "templates/claim.yaml": claimTemplate,
+		"templates/more.yaml": strings.ReplaceAll(settingsTemplate, "name: settings", "name: more"),
+	})
+	o.apply(comp)
+	if _, err := o.Rollback(t.Context(), comp, 1); err != nil {
+		t.Fatal(err)
+	}
+	if o.live(refer("v1", "ConfigMap", "more")) != nil {
+		t.Error("what the newer revision brought is still there")
+	}
+	if o.live(refer("v1", "PersistentVolumeClaim", "data")) == nil {
+		t.Error("a claim was deleted by a rollback")
+	}
+}
+
+func TestRecordThatIsTooLargeLeavesNoTrace(t *testing.T) {
+	o := newOnCluster(t)
+	noise := make([]byte, 1300<<10)
+	if _, err := rand.Read(noise); err != nil {
+		t.Fatal(err)
+	}
+	comp := o.component(packedChart(t, "1.0.0", map[string]string{
+		"templates/settings.yaml": settingsTemplate, "stray.bin": string(noise),
+		"crds/crd.yaml": crd(o.namespace+".example.com", "Widget", "", "v1"),
+	}))
+	_, err := o.Apply(t.Context(), comp, ApplyOptions{})
+	var large *RecordTooLargeError
+	if !errors.As(err, &large) || len(large.Size.Largest) == 0 || large.Size.Largest[0].Name != "stray.bin" {
+		t.Fatalf("apply said %v", err)
+	}
+	if o.statuses() != "" || o.live(refer("v1", "ConfigMap", "settings")) != nil ||
+		o.live(refer("apiextensions.k8s.io/v1", "CustomResourceDefinition", "widgets."+o.namespace+".example.com")) != nil {
+		t.Error("something was begun")
 	}
 }
