@@ -39,7 +39,7 @@ type Settings struct {
 	MaxRetryWait time.Duration // the longest pause between tries, also when a host asks for more; 0: two minutes
 	IdleTimeout  time.Duration // a transfer without progress for so long is given up; 0: one minute
 
-	UserAgent string                                    // 0: waybill
+	UserAgent string                                    // empty: waybill
 	Wrap      func(http.RoundTripper) http.RoundTripper // sees every request as it is sent, and its answer; nil: nobody does
 }
 
