@@ -166,6 +166,22 @@ func (e *RecordTooLargeError) Error() string {
 		who(e.Component, e.HelmRelease), e.Size.Bytes, e.Size.Limit)
 }
 
+// A MissingKindsError reports kinds that a chart uses and neither the cluster
+// serves nor the chart's crds/ brings. Nothing was changed.
+type MissingKindsError struct {
+	Component   string
+	HelmRelease string // namespace/name
+	Kinds       []Kind // sorted
+}
+
+func (e *MissingKindsError) Error() string {
+	texts := make([]string, len(e.Kinds))
+	for i, kind := range e.Kinds {
+		texts[i] = kind.APIVersion + " " + kind.Kind
+	}
+	return who(e.Component, e.HelmRelease) + ": the cluster does not serve " + strings.Join(texts, ", ")
+}
+
 // A PendingError reports a Helm release on which somebody seems to be at work:
 // its last revision is pending, and the caller did not say that it is dead.
 type PendingError struct {

@@ -69,9 +69,10 @@ func (c Component) failed(step string, err error) error {
 	var conflict *ConflictError
 	var large *RecordTooLargeError
 	var pending *PendingError
+	var missing *MissingKindsError
 	var helm *HelmError
 	var unreachable *UnreachableError
-	if errors.As(err, &unreachable) || errors.As(err, &conflict) || errors.As(err, &large) || errors.As(err, &pending) || errors.As(err, &helm) {
+	if errors.As(err, &unreachable) || errors.As(err, &missing) || errors.As(err, &conflict) || errors.As(err, &large) || errors.As(err, &pending) || errors.As(err, &helm) {
 		return err
 	}
 	return &HelmError{Component: c.Name, HelmRelease: c.title(), Step: step, Err: err}
@@ -87,8 +88,8 @@ func (c Component) failed(step string, err error) error {
 // things back). The returned revision is the one that was made; its Number is
 // zero when none was.
 //
-// Errors: [*ConflictError], [*RecordTooLargeError], [*PendingError] (nothing
-// was changed); [*HelmError], which may hold a [*NotReadyError] or the cause
+// Errors: [*ConflictError], [*RecordTooLargeError], [*MissingKindsError],
+// [*PendingError] (nothing was changed); [*HelmError], which may hold a [*NotReadyError] or the cause
 // ctx ended with; [*UnreachableError].
 func (c *Cluster) Apply(ctx context.Context, comp Component, opts ApplyOptions) (Revision, error) {
 	releases, err := c.reclaimed(ctx, comp, opts.ReclaimPending)

@@ -407,3 +407,20 @@ func TestRecordThatIsTooLargeLeavesNoTrace(t *testing.T) {
 		t.Error("something was begun")
 	}
 }
+
+func TestMissingKindsAreFoundBeforeTheFirstChange(t *testing.T) {
+	o := newOnCluster(t)
+	comp := o.component(packedChart(t, "1.0.0", map[string]string{
+		"templates/settings.yaml": settingsTemplate,
+		"templates/widget.yaml":   "apiVersion: example.com/v1\nkind: Unheard\nmetadata: {name: w}\n",
+		"crds/crd.yaml":           crd(o.namespace+".example.com", "Widget", "", "v1"),
+	}))
+	_, err := o.Apply(t.Context(), comp, ApplyOptions{})
+	var missing *MissingKindsError
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "example.com/v1 Unheard") {
+		t.Fatalf("apply said %v", err)
+	}
+	if o.statuses() != "" || o.live(refer("apiextensions.k8s.io/v1", "CustomResourceDefinition", "widgets."+o.namespace+".example.com")) != nil {
+		t.Error("something was begun")
+	}
+}

@@ -2,20 +2,12 @@ package charts
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chartutil"
-	kubefake "helm.sh/helm/v3/pkg/kube/fake"
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage"
-	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -120,7 +112,7 @@ type inspection struct {
 	rendered  *Rendered
 	size      RecordSize
 	targets   []target                     // the manifest's and the hooks' objects of kinds the cluster serves
-	unserved  []*unstructured.Unstructured // and the others
+	unserved  []*unstructured.Unstructured // the other objects of the manifest; a hook may bring the kind of a later hook
 	crds      []plannedCRD
 	conflicts []Conflict
 }
@@ -146,12 +138,12 @@ func (c *Cluster) inspect(ctx context.Context, comp Component, releases []*relea
 	if err != nil {
 		return nil, comp.failed("reading what was rendered", err)
 	}
-	hooks, unservedHooks, err := c.locate(ctx, joinHooks(found.rendered.Hooks), comp.Namespace)
+	hooks, _, err := c.locate(ctx, joinHooks(found.rendered.Hooks), comp.Namespace)
 	if err != nil {
 		return nil, comp.failed("reading the hooks that were rendered", err)
 	}
 	found.targets = slices.Concat(own, hooks)
-	found.unserved = slices.Concat(unserved, unservedHooks)
+	found.unserved = unserved
 	if found.conflicts, err = c.conflicts(ctx, comp, found, own, hooks, releases); err != nil {
 		return nil, comp.failed("looking for what is in the way", err)
 	}
@@ -162,6 +154,9 @@ func (c *Cluster) inspect(ctx context.Context, comp Component, releases []*relea
 func (f *inspection) refusal(comp Component) error {
 	if f.size.TooLarge() {
 		return &RecordTooLargeError{Component: comp.Name, HelmRelease: comp.title(), Size: f.size}
+	}
+	if missing := f.missing(); len(missing) > 0 {
+		return &MissingKindsError{Component: comp.Name, HelmRelease: comp.title(), Kinds: missing}
 	}
 	if len(f.conflicts) > 0 {
 		return &ConflictError{Component: comp.Name, HelmRelease: comp.title(), Conflicts: f.conflicts}
@@ -286,126 +281,4 @@ func (c *Cluster) namespaces(ctx context.Context, comp Component, targets []targ
 		}
 	}
 	return missing, ending, nil
-}
-
-// brings are the API versions that templates see once crds/ is applied, in
-// Helm's form: Helm renders after that.
-func (c Component) brings() ([]string, error) {
-	if c.CRDs == CRDsSkip {
-		return nil, nil
-	}
-	loaded, values, err := c.Chart.prepare(c.Values)
-	if err != nil || len(loaded.CRDObjects()) == 0 {
-		return nil, err
-	}
-	if err := chartutil.ProcessDependenciesWithMerge(loaded, values); err != nil {
-		return nil, c.failed("reading the chart's dependencies", err)
-	}
-	var versions []string
-	for _, crd := range loaded.CRDObjects() {
-		objects, err := parseObjects(string(crd.File.Data))
-		if err != nil {
-			return nil, c.failed("reading "+crd.Filename, err)
-		}
-		for _, kind := range kindsOf(objects) {
-			versions = append(versions, kind.APIVersion, kind.APIVersion+"/"+kind.Kind)
-		}
-	}
-	return versions, nil
-}
-
-// A rendering says as what a chart is rendered.
-type rendering struct {
-	revision int  // .Release.Revision
-	upgrade  bool // .Release.IsUpgrade
-}
-
-// render has Helm render the chart for this cluster, in a dry run that Helm
-// calls "server": lookup reads the cluster. Helm's records are not read; the
-// revision comes from as.
-func (c *Cluster) render(ctx context.Context, comp Component, as rendering) (*Rendered, error) {
-	caps, err := c.capabilities(ctx)
-	if err != nil {
-		return nil, err
-	}
-	brought, err := comp.brings()
-	if err != nil {
-		return nil, err
-	}
-	caps.APIVersions = append(caps.APIVersions, brought...)
-	last := &lastRequest{}
-	records, err := recordsBefore(comp, as)
-	if err != nil {
-		return nil, comp.failed("rendering", err)
-	}
-	config := &action.Configuration{
-		RESTClientGetter: restGetter{cluster: c, config: bind(ctx, c.config, last)},
-		Releases:         records,
-		KubeClient:       &kubefake.PrintingKubeClient{Out: io.Discard}, // builds nothing, reaches everything
-		Capabilities:     caps,
-		Log:              func(string, ...any) {},
-	}
-	record, files, err := dryRun(config, comp, as)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		return nil, comp.failed("rendering", context.Cause(ctx))
-	case last.failure() != nil:
-		return nil, c.explain(who(comp.Name, comp.title())+": rendering", last.failure())
-	case errors.As(err, new(*LibraryError)), errors.As(err, new(*DependencyError)), errors.As(err, new(*InvalidError)):
-		return nil, err
-	default:
-		return nil, &RenderError{Chart: comp.Chart.title(), KubeVersion: caps.KubeVersion.Version, Err: err}
-	}
-	rendered := &Rendered{Manifest: record.Manifest, Notes: record.Info.Notes, CRDs: files, KubeVersion: caps.KubeVersion.Version, record: record}
-	rendered.addHooks(record.Hooks)
-	if rendered.Objects, err = renderedObjects(record.Manifest); err != nil {
-		return nil, &RenderError{Chart: comp.Chart.title(), KubeVersion: caps.KubeVersion.Version, Err: err}
-	}
-	return rendered, nil
-}
-
-// recordsBefore is a storage in memory from which the next revision is the
-// wanted one.
-func recordsBefore(comp Component, as rendering) (*storage.Storage, error) {
-	memory := driver.NewMemory()
-	memory.SetNamespace(comp.Namespace)
-	records := storage.Init(memory)
-	if !as.upgrade {
-		return records, nil
-	}
-	return records, records.Create(&release.Release{
-		Name: comp.HelmRelease, Namespace: comp.Namespace, Version: as.revision - 1,
-		Info: &release.Info{Status: release.StatusDeployed},
-	})
-}
-
-func dryRun(config *action.Configuration, comp Component, as rendering) (record *release.Release, crds []File, err error) {
-	loaded, values, err := comp.Chart.prepare(comp.Values)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer recoverAs(&err, "executing templates")
-	if as.upgrade {
-		upgrade := action.NewUpgrade(config)
-		upgrade.DryRunOption = "server"
-		upgrade.Namespace, upgrade.Labels, upgrade.ResetValues = comp.Namespace, comp.Labels, true
-		record, err = upgrade.Run(comp.HelmRelease, loaded, values)
-	} else {
-		install := action.NewInstall(config)
-		install.DryRunOption = "server"
-		install.ReleaseName, install.Namespace, install.Labels = comp.HelmRelease, comp.Namespace, comp.Labels
-		install.SkipCRDs = true
-		record, err = install.Run(loaded, values)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, crd := range loaded.CRDObjects() {
-		crds = append(crds, File{Name: crd.Filename, Data: crd.File.Data})
-	}
-	if record == nil {
-		return nil, nil, fmt.Errorf("Helm returned no record of %s", comp.title())
-	}
-	return record, crds, nil
 }
