@@ -5,14 +5,14 @@ GO ?= go
 .PHONY: build test lint cluster tidy clean
 
 build: ## build both programs into bin/
-	$(GO) build -trimpath -o bin/bundle ./cmd/bundle
-	$(GO) build -trimpath -o bin/apply ./cmd/apply
+	$(GO) build -o bin/bundle ./cmd/bundle
+	$(GO) build -o bin/apply ./cmd/apply
 
 cluster: ## build the programs of the test cluster into the cache (ten to twenty minutes the first time)
 	$(GO) run ./test/cluster/cmd/cluster build
 
 peers: ## build the programs that tests compare with: helm and cosign, of the versions linked
-	$(GO) build -trimpath -o bin/peers/ helm.sh/helm/v3/cmd/helm github.com/sigstore/cosign/v2/cmd/cosign
+	$(GO) build -o bin/peers/ helm.sh/helm/v3/cmd/helm github.com/sigstore/cosign/v2/cmd/cosign
 
 test: cluster peers ## all tests, those on a real API server and with helm and cosign included
 	WAYBILL_TEST_CLUSTER=required WAYBILL_PEERS=$(CURDIR)/bin/peers $(GO) test ./...

@@ -156,14 +156,38 @@ func (h helm) Preview(ctx context.Context, c rollout.HelmComponent) (*rollout.Pr
 	if err != nil {
 		return nil, clusterError(err)
 	}
+	return previewed(preview), nil
+}
+
+// previewed is what the plan wants to know of a preview. Objects of kinds that
+// the cluster dropped stand in the way as conflicts do: Helm cannot upgrade
+// from a revision that has them.
+func previewed(p *charts.Preview) *rollout.Preview {
 	out := &rollout.Preview{
-		Changed: preview.Changed, Missing: preview.Missing, Brings: preview.Brings,
-		RecordBytes: preview.Record.Bytes, RecordLimit: charts.RecordLimit, Largest: preview.Record.LargestNames(),
+		Changed: p.Changed, Missing: kinds(p.Missing), Brings: kinds(p.Provides),
+		MissingNamespaces: p.MissingNamespaces, EndingNamespaces: p.EndingNamespaces,
+		RecordBytes: p.Size.Bytes, RecordLimit: p.Size.Limit,
 	}
-	for _, conflict := range preview.Conflicts {
-		out.Conflicts = append(out.Conflicts, rollout.Conflict{Object: conflict.Object(), Owner: conflict.Owner})
+	for _, part := range p.Size.Largest {
+		out.Largest = append(out.Largest, fmt.Sprintf("%s (%d KiB)", part.Name, (part.Bytes+1023)/1024))
 	}
-	return out, nil
+	for _, c := range p.Conflicts {
+		object := charts.ObjectRef{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}
+		out.Conflicts = append(out.Conflicts, rollout.Conflict{Object: object.String(), Owner: c.Owner, Reason: c.Reason})
+	}
+	for _, object := range p.Dropped {
+		out.Conflicts = append(out.Conflicts, rollout.Conflict{Object: object.String(), Reason: fmt.Sprintf(
+			"is in Helm revision %d, and the cluster no longer serves %s: Helm cannot upgrade from it", p.PreviousRevision, object.APIVersion)})
+	}
+	return out
+}
+
+func kinds(of []charts.Kind) []string {
+	out := make([]string, len(of))
+	for i, k := range of {
+		out[i] = k.APIVersion + " " + k.Kind
+	}
+	return out
 }
 
 func (h helm) Apply(ctx context.Context, c rollout.HelmComponent) (rollout.HelmRevision, error) {
@@ -205,9 +229,9 @@ func (h helm) Uninstall(ctx context.Context, c rollout.HelmComponent) error {
 }
 
 func (h helm) component(c rollout.HelmComponent) (charts.Component, error) {
-	component := charts.Component{
-		Name: c.Name, HelmRelease: c.HelmRelease, Namespace: c.Namespace, Values: c.Values,
-		CRDs: c.CRDs, Timeout: c.Timeout, Labels: c.Labels, Mark: c.Mark, MaxHistory: c.KeepHistory,
+	component := charts.Component{ // without the component's name: rollout says it
+		HelmRelease: c.HelmRelease, Namespace: c.Namespace, Values: c.Values,
+		CRDs: c.CRDs, Timeout: c.Timeout, Labels: c.Labels, Mark: c.Mark, HistoryMax: c.KeepHistory,
 	}
 	if c.Archive == nil {
 		return component, nil

@@ -48,15 +48,21 @@ func planFlags() []cli.Flag {
 	}
 }
 
-// openPlanned opens the bundle of `plan` and `install` and fills in the
-// request.
-func openPlanned(c *cli.Context) (*source, error) {
+// checkPlanned looks at the words of `plan` and `install` before anything is
+// opened.
+func checkPlanned(c *cli.Context) error {
 	if mode := c.String("images"); mode != "keep" {
-		return nil, &flags.UsageError{
+		return &flags.UsageError{
 			Message: fmt.Sprintf("--images %q: container images come with a later version of waybill; bundles hold charts only", mode),
 			Hint:    "--images keep leaves references as the charts write them",
 		}
 	}
+	return checkSource(c)
+}
+
+// openPlanned opens the bundle of `plan` and `install` and fills in the
+// request.
+func openPlanned(c *cli.Context) (*source, error) {
 	src, err := openSource(c, true)
 	if err != nil {
 		return nil, err
@@ -70,6 +76,9 @@ func openPlanned(c *cli.Context) (*source, error) {
 func runInstall(c *cli.Context) error {
 	form, err := flags.Output(c)
 	if err != nil {
+		return err
+	}
+	if err := checkPlanned(c); err != nil {
 		return err
 	}
 	talk := flags.Talk(c)

@@ -35,6 +35,9 @@ func runPlan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkPlanned(c); err != nil {
+		return err
+	}
 	runner, _, err := connect(c, flags.Talk(c))
 	if err != nil {
 		return err
@@ -50,7 +53,9 @@ func runPlan(c *cli.Context) error {
 // A changesError is the answer of --detailed-exitcode: something would change.
 type changesError struct{ instance string }
 
-func (e *changesError) Error() string { return "an install of " + e.instance + " would change something" }
+func (e *changesError) Error() string {
+	return "an install of " + e.instance + " would change something"
+}
 
 func (e *changesError) ExitCode() int { return ui.ExitDiffers }
 

@@ -53,6 +53,9 @@ func runRender(c *cli.Context) error {
 	if c.Bool("cluster") && (c.IsSet("kube-version") || c.IsSet("api-versions")) {
 		return flags.Usagef("--cluster uses the cluster's own version and kinds; leave out --kube-version and --api-versions")
 	}
+	if err := checkSource(c); err != nil {
+		return err
+	}
 	talk := flags.Talk(c)
 	render, err := renderer(c, talk)
 	if err != nil {

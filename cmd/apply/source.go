@@ -12,6 +12,7 @@ import (
 	"waybill/bundle"
 	"waybill/internal/door"
 	"waybill/internal/flags"
+	"waybill/registry"
 	"waybill/rollout"
 )
 
@@ -36,18 +37,8 @@ func sourceFlags() []cli.Flag {
 // openSource opens the bundle named by the first argument; further arguments
 // are components.
 func openSource(c *cli.Context, needPolicy bool) (*source, error) {
-	if !c.Args().Present() {
-		return nil, &flags.UsageError{
-			Message: fmt.Sprintf("`%s %s` needs the location of a bundle", c.App.Name, c.Command.Name),
-			Hint:    fmt.Sprintf("%s %s oci://HOST/PATH:TAG, FILE.tar or ./FOLDER", c.App.Name, c.Command.Name),
-		}
-	}
-	word := c.Args().First()
-	if isReleaseFile(word) {
-		return nil, &flags.UsageError{
-			Message: fmt.Sprintf("%q is a release file; installing one without a bundle comes with a later version of waybill", word),
-			Hint:    "`bundle build` makes a bundle from it",
-		}
+	if err := checkSource(c); err != nil {
+		return nil, err
 	}
 	site, err := readSite(c.String("file"))
 	if err != nil {
@@ -57,7 +48,7 @@ func openSource(c *cli.Context, needPolicy bool) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := flags.Open(c, word, door.Options{NeedPolicy: needPolicy, ReadData: needPolicy}, site.settings()...)
+	opened, err := flags.Open(c, c.Args().First(), door.Options{NeedPolicy: needPolicy, ReadData: needPolicy}, site.settings()...)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +60,25 @@ func openSource(c *cli.Context, needPolicy bool) (*source, error) {
 		Source: sourceOf(opened), Site: site.site, SiteText: site.text, SiteFiles: site.values,
 		Components: c.Args().Tail(), Values: overlays,
 	}}, nil
+}
+
+// checkSource looks at the first argument, before anything is opened.
+func checkSource(c *cli.Context) error {
+	word := c.Args().First()
+	if word == "" {
+		return &flags.UsageError{
+			Message: fmt.Sprintf("`%s %s` needs the location of a bundle", c.App.Name, c.Command.Name),
+			Hint:    fmt.Sprintf("%s %s oci://HOST/PATH:TAG, FILE.tar or ./FOLDER", c.App.Name, c.Command.Name),
+		}
+	}
+	if isReleaseFile(word) {
+		return &flags.UsageError{
+			Message: fmt.Sprintf("%q is a release file; installing one without a bundle comes with a later version of waybill", word),
+			Hint:    "`bundle build` makes a bundle from it",
+		}
+	}
+	_, err := registry.ParseLocation(word)
+	return err
 }
 
 func sourceOf(o *door.Opened) rollout.Source {

@@ -2,11 +2,14 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"waybill/internal/flags"
 	"waybill/internal/ui"
+	"waybill/rollout"
 )
 
 func statusCommand() *cli.Command {
@@ -67,7 +70,7 @@ func historyCommand() *cli.Command {
 			}
 			table := ui.NewTable(c.App.Writer)
 			for _, a := range attempts {
-				table.Row(fmt.Sprint(a.Revision), a.Status, a.Version, a.Began.UTC().Format("2006-01-02T15:04:05Z"), a.Signer, a.Bundle.String())
+				table.Row(fmt.Sprint(a.Revision), a.Status, a.Version, stamp(a.Started), a.Signer, a.Bundle.String())
 			}
 			return table.Flush()
 		},
@@ -98,10 +101,76 @@ func siteCommand() *cli.Command {
 				return err
 			}
 			if form == flags.JSON {
-				return ui.JSON(c.App.Writer, map[string]string{"instance": name, "site": string(text)})
+				return ui.JSON(c.App.Writer, map[string]string{"instance": name, "site": text})
 			}
-			_, err = c.App.Writer.Write([]byte(text))
+			_, err = io.WriteString(c.App.Writer, text)
 			return err
 		},
 	}
 }
+
+func listInstances(c *cli.Context, runner *rollout.Runner, form flags.Form) error {
+	all, err := runner.List(c.Context)
+	if err != nil {
+		return err
+	}
+	if form == flags.JSON {
+		return ui.JSON(c.App.Writer, map[string]any{"instances": all})
+	}
+	table := ui.NewTable(c.App.Writer)
+	for _, s := range all {
+		table.Row(s.Instance, s.Release, s.Version, s.Status, s.Signer, s.Bundle.String())
+	}
+	return table.Flush()
+}
+
+func showStatus(c *cli.Context, runner *rollout.Runner, name string, form flags.Form) error {
+	s, err := runner.Status(c.Context, name)
+	if err != nil {
+		return err
+	}
+	for _, warning := range s.Warnings {
+		flags.Talk(c).Warnf("%s", warning)
+	}
+	out := c.App.Writer
+	if form == flags.JSON {
+		return ui.JSON(out, s)
+	}
+	fmt.Fprintf(out, "%s: release %s %s, %s of attempt %d %s\n", s.Instance, s.Release, s.Version, s.Action, s.Revision, s.Status)
+	if s.Reason != "" {
+		fmt.Fprintf(out, "reason: %s\n", s.Reason)
+	}
+	fmt.Fprintf(out, "bundle: %s\n", orNone(s.Location, s.Bundle.String()))
+	fmt.Fprintf(out, "signer: %s (verification: %s)\n", orNone(s.Signer, "none"), s.Verification)
+	if s.Holder != nil {
+		fmt.Fprintf(out, "held by %s since %s\n", s.Holder.Holder, stamp(s.Holder.Since))
+	}
+	table := ui.NewTable(out)
+	for _, component := range s.Components {
+		table.Row("  "+component.Name, component.Outcome, component.Version, component.Chart+" "+component.ChartVersion,
+			component.Namespace+"/"+component.HelmRelease, helmText(component), component.Reason)
+	}
+	return table.Flush()
+}
+
+// helmText says which Helm revision stands, and which was recorded when that
+// is another.
+func helmText(c rollout.ComponentStatus) string {
+	if c.HelmNow == 0 {
+		return "no Helm release"
+	}
+	text := fmt.Sprintf("helm revision %d %s", c.HelmNow, c.HelmStatus)
+	if c.HelmRevision != 0 && c.HelmRevision != c.HelmNow {
+		text += fmt.Sprintf(" (recorded: %d)", c.HelmRevision)
+	}
+	return text
+}
+
+func orNone(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

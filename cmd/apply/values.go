@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -8,6 +9,7 @@ import (
 	"waybill/charts"
 	"waybill/internal/flags"
 	"waybill/internal/ui"
+	"waybill/rollout"
 )
 
 func valuesCommand() *cli.Command {
@@ -59,13 +61,34 @@ func runValues(c *cli.Context) error {
 	return printValues(c, component.Name, effective, form)
 }
 
+// A leaf is one value and the layer that set it, in JSON.
+type leaf struct {
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+	Layer string `json:"layer"`
+}
+
 func printValues(c *cli.Context, name string, effective *charts.Effective, form flags.Form) error {
+	leaves := make([]leaf, len(effective.Leaves))
+	for i, l := range effective.Leaves {
+		leaves[i] = leaf{Path: l.Path, Value: l.Value, Layer: l.Layer}
+		if rollout.IsSecret(l.Layer) {
+			leaves[i].Value = masked
+		}
+	}
 	if form == flags.JSON {
-		return ui.JSON(c.App.Writer, map[string]any{"component": name, "values": effective.Values, "leaves": effective.Leaves})
+		return ui.JSON(c.App.Writer, map[string]any{"component": name, "values": leaves})
 	}
 	table := ui.NewTable(c.App.Writer)
-	for _, leaf := range effective.Leaves {
-		table.Row(leaf.Path, leaf.Text(), leaf.Layer)
+	for _, l := range leaves {
+		text, err := json.Marshal(l.Value)
+		if err != nil {
+			return err
+		}
+		table.Row(l.Path, string(text), l.Layer)
 	}
 	return table.Flush()
 }
+
+// masked stands in place of a value from a Secret.
+const masked = "(masked)"

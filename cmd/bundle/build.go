@@ -179,7 +179,7 @@ func printBuild(out io.Writer, result buildResult, form flags.Form) error {
 // prepare turns the files into what is to be packed: release file, lock,
 // values files and charts.
 func prepare(ctx context.Context, opts buildOptions, talk *ui.Talk) (bundle.Spec, error) {
-	file, err := readRelease(opts.file, opts.version)
+	file, err := readRelease(opts.file)
 	if err != nil {
 		return bundle.Spec{}, err
 	}
@@ -190,7 +190,7 @@ func prepare(ctx context.Context, opts buildOptions, talk *ui.Talk) (bundle.Spec
 	if err != nil {
 		return bundle.Spec{}, err
 	}
-	lock, packed, err := lockedCharts(ctx, file, opts.locked, talk)
+	lock, lockFile, packed, err := lockedCharts(ctx, file, opts, talk)
 	if err != nil {
 		return bundle.Spec{}, err
 	}
@@ -198,51 +198,50 @@ func prepare(ctx context.Context, opts buildOptions, talk *ui.Talk) (bundle.Spec
 		return bundle.Spec{}, err
 	}
 	return bundle.Spec{
-		ReleaseFile: file.data, Release: file.release, Lock: lock,
+		ReleaseFile: file.data, Release: file.release, Lock: lock, LockFile: lockFile,
 		ValuesFiles: values, Charts: packed, Annotations: opts.annotations,
 	}, nil
 }
 
-// lockedCharts returns the lock and the charts it names. Without a lock it
-// makes one, unless locked says that there must be one.
-func lockedCharts(ctx context.Context, file *releaseFile, locked bool, talk *ui.Talk) (*bundle.Lock, map[string]bundle.Chart, error) {
+// lockedCharts returns the lock, its bytes on disk, and the charts it names.
+// Without a lock it makes one, unless --locked says that there must be one.
+func lockedCharts(ctx context.Context, file *releaseFile, opts buildOptions, talk *ui.Talk) (*bundle.Lock, []byte, map[string]bundle.Chart, error) {
 	previous, err := file.readLock()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	if previous == nil && locked {
-		return nil, nil, &bundle.StaleError{Lock: file.lockPath(), Differences: []string{"there is no " + file.lockPath()}}
-	}
-	if previous != nil {
-		differences, err := bundle.CompareLock(ctx, file.release, previous, resolver{file.dir()})
+	if previous != nil || opts.locked {
+		differences, err := file.compare(ctx, previous, opts.version)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		if len(differences) > 0 {
-			return nil, nil, &bundle.StaleError{Lock: file.lockPath(), Differences: differences}
+			return nil, nil, nil, &bundle.StaleError{Differences: differences}
 		}
 	}
-	lock, packed, err := bundle.MakeLock(ctx, file.release, resolver{file.dir()}, bundle.LockOptions{Previous: previous})
+	lock, packed, err := bundle.MakeLock(ctx, file.release, resolver{file.dir()}, bundle.LockOptions{Previous: previous, Version: opts.version})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if previous == nil {
 		if _, err := file.writeLock(lock); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		talk.Sayf("there was no lock; wrote %s", file.lockPath())
 	}
-	return lock, packed, nil
+	lockFile, err := flags.ReadFile(file.lockPath())
+	return lock, lockFile, packed, err
 }
 
 // publish brings a bundle to one place: blobs, children, root, signatures,
 // read-back, and the tag last. What is at the place before the last step is
 // found by no tag.
 func publish(ctx context.Context, client *registry.Client, loc registry.Location, spec bundle.Spec, signers []*signing.Signer, opts buildOptions, talk *ui.Talk) (result buildResult, err error) {
-	loc, tag, err := nameDestination(loc, spec.Release)
+	loc, tag, err := nameDestination(loc, spec.Lock.Release)
 	if err != nil {
 		return result, err
 	}
+	guard := tagGuard{release: spec.Lock.Release, overwrite: opts.overwrite}
 	dst, err := client.Create(ctx, loc)
 	if err != nil {
 		return result, err
@@ -252,14 +251,13 @@ func publish(ctx context.Context, client *registry.Client, loc registry.Location
 			err = errors.Join(err, dst.Abort())
 		}
 	}()
-	talk.Sayf("publishing %s %s with %d charts to %s", spec.Release.Name, spec.Release.Version, len(spec.Lock.Charts), loc)
+	talk.Sayf("publishing %s %s with %d charts to %s", spec.Lock.Release.Name, spec.Lock.Release.Version, len(spec.Lock.Charts), loc)
 	root, err := bundle.Build(ctx, dst, spec, bundle.BuildOptions{OnPushed: func(desc ocispec.Descriptor) {
 		talk.Sayf("pushed %s (%d bytes)", desc.Digest, desc.Size)
 	}})
 	if err != nil {
 		return result, err
 	}
-	guard := tagGuard{version: spec.Release.Version, bundleName: archiveName(spec.Release), overwrite: opts.overwrite}
 	if err := guard.check(ctx, dst, tag, root, talk); err != nil {
 		return result, err
 	}
@@ -276,6 +274,6 @@ func publish(ctx context.Context, client *registry.Client, loc registry.Location
 	}
 	at := loc.WithDigest(root.Digest)
 	return buildResult{
-		Repository: loc.Repository(), Digest: root.Digest.String(), Tag: tag, Reference: at.String(), Size: root.Size,
+		Repository: repositoryOf(loc), Digest: root.Digest.String(), Tag: tag, Reference: at.String(), Size: root.Size,
 	}, nil
 }

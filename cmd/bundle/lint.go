@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,7 +24,7 @@ that lose digits, records too large for Helm.
 
 Exit codes: 0 nothing found beside warnings, 1 something found, 2 the file does
 not parse or does not fit the schema.`,
-		Flags: flags.Join([]cli.Flag{fileFlag(), versionFlag()}, flags.Common()),
+		Flags: flags.Join([]cli.Flag{fileFlag()}, flags.Common()),
 		Action: func(c *cli.Context) error {
 			if err := flags.NoArgs(c); err != nil {
 				return err
@@ -31,7 +33,7 @@ not parse or does not fit the schema.`,
 			if err != nil {
 				return err
 			}
-			return runLint(c.Context, c.String("file"), c.String("version"), form, c.App.Writer, flags.Talk(c))
+			return runLint(c.Context, c.String("file"), form, c.App.Writer, flags.Talk(c))
 		},
 	}
 }
@@ -64,8 +66,8 @@ type lintFailure struct {
 
 func (e *lintFailure) Error() string { return fmt.Sprintf("%s has %d errors", e.file, e.errors) }
 
-func runLint(ctx context.Context, path, version string, form flags.Form, out io.Writer, talk *ui.Talk) error {
-	file, err := readRelease(path, version)
+func runLint(ctx context.Context, path string, form flags.Form, out io.Writer, talk *ui.Talk) error {
+	file, err := readRelease(path)
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,7 @@ func fileFindings(file *releaseFile) []finding {
 	for _, p := range file.release.Check() {
 		findings = append(findings, finding{Level: "error", Line: p.Line, Column: p.Column, Message: p.String()})
 	}
-	for _, p := range file.release.Warnings() {
+	for _, p := range bundle.NumberWarnings(file.data) {
 		findings = append(findings, finding{Level: "warning", Line: p.Line, Column: p.Column, Message: p.String()})
 	}
 	return findings
@@ -114,14 +116,19 @@ func chartFindings(ctx context.Context, file *releaseFile) []finding {
 	if err != nil {
 		return []finding{{Level: "error", Message: err.Error()}}
 	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		for _, p := range bundle.NumberWarnings(values[name]) {
+			findings = append(findings, finding{Level: "warning", Message: fmt.Sprintf("%s:%d:%d: %s", name, p.Line, p.Column, p)})
+		}
+	}
 	for _, c := range file.release.Components {
-		chart, err := resolveChart(ctx, file.dir(), c)
+		chart, err := resolver{file.dir()}.chart(ctx, c)
 		if err != nil {
 			findings = append(findings, finding{Level: "error", Component: c.Name, Message: err.Error()})
 			continue
 		}
 		for _, f := range lintChart(chart, c, values, file.release) {
-			findings = append(findings, finding{Level: f.Level, Component: c.Name, Message: f.Message})
+			findings = append(findings, finding{Level: string(f.Severity), Component: c.Name, Message: f.String()})
 		}
 	}
 	return findings
@@ -130,9 +137,9 @@ func chartFindings(ctx context.Context, file *releaseFile) []finding {
 func lintChart(chart *charts.Chart, c bundle.Component, files map[string][]byte, release *bundle.Release) []charts.Finding {
 	values, err := charts.Merge(releaseLayers(c, files)...)
 	if err != nil {
-		return []charts.Finding{{Level: "error", Message: err.Error()}}
+		return []charts.Finding{{Severity: charts.Error, Message: err.Error()}}
 	}
-	return chart.Lint(charts.LintOptions{Render: renderOptions(c, values, release)})
+	return chart.Lint(charts.LintOptions{Renders: []charts.RenderOptions{renderOptions(c, values, release)}})
 }
 
 // checkCharts looks at the size of the record Helm will keep of each
@@ -155,17 +162,28 @@ func checkCharts(file *releaseFile, files map[string][]byte, packed map[string]b
 			talk.Warnf("component %s does not render with the release's values for Kubernetes %s: %v", c.Name, charts.NewestKubeVersion(), err)
 			rendered = &charts.Rendered{}
 		}
-		size, err := chart.RecordSize(rendered, values)
+		size, err := chart.RecordSize(rendered)
 		switch {
 		case err != nil:
 			return fmt.Errorf("component %s: %w", c.Name, err)
 		case size.TooLarge():
-			failed = append(failed, fmt.Errorf("component %s: %w", c.Name, size.Err()))
-		case size.NearLimit():
-			talk.Warnf("component %s: %s", c.Name, size)
+			failed = append(failed, &recordError{component: c.Name, size: size})
+		case size.Large():
+			talk.Warnf("component %s: Helm's record takes %d of %d bytes; %s", c.Name, size.Bytes, size.Limit, size.Advice())
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// A recordError reports a chart whose record would not fit into a Secret, so
+// that Helm could never install it.
+type recordError struct {
+	component string
+	size      charts.RecordSize
+}
+
+func (e *recordError) Error() string {
+	return fmt.Sprintf("component %s: Helm's record would take %d bytes, and a Secret holds %d; %s", e.component, e.size.Bytes, e.size.Limit, e.size.Advice())
 }
 
 func renderOptions(c bundle.Component, values map[string]any, release *bundle.Release) charts.RenderOptions {
@@ -189,11 +207,4 @@ func releaseLayers(c bundle.Component, files map[string][]byte) []charts.Layer {
 		layers = append(layers, charts.Layer{Name: "release values", Values: c.Values})
 	}
 	return layers
-}
-
-func resolveChart(ctx context.Context, dir string, c bundle.Component) (*charts.Chart, error) {
-	if err := supported(c); err != nil {
-		return nil, err
-	}
-	return charts.Resolve(ctx, dir, charts.Source{Path: c.Chart.Path})
 }

@@ -75,7 +75,7 @@ func runLock(ctx context.Context, opts lockOptions, out io.Writer, talk *ui.Talk
 	if err := opts.validate(); err != nil {
 		return err
 	}
-	file, err := readRelease(opts.file, opts.version)
+	file, err := readRelease(opts.file)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func runLock(ctx context.Context, opts lockOptions, out io.Writer, talk *ui.Talk
 		return checkLock(ctx, file, previous, opts, out)
 	}
 	lock, _, err := bundle.MakeLock(ctx, file.release, resolver{file.dir()}, bundle.LockOptions{
-		Previous: previous, Update: opts.components, UpdateAll: opts.update && len(opts.components) == 0,
+		Previous: previous, Update: opts.components, UpdateAll: opts.update && len(opts.components) == 0, Version: opts.version,
 	})
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func needNoImages(given bool, verb string) error {
 }
 
 func checkLock(ctx context.Context, file *releaseFile, lock *bundle.Lock, opts lockOptions, out io.Writer) error {
-	differences, err := bundle.CompareLock(ctx, file.release, lock, resolver{file.dir()})
+	differences, err := file.compare(ctx, lock, opts.version)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func checkLock(ctx context.Context, file *releaseFile, lock *bundle.Lock, opts l
 		}
 	}
 	if len(differences) > 0 {
-		return &bundle.StaleError{Lock: file.lockPath(), Differences: differences}
+		return &bundle.StaleError{Differences: differences}
 	}
 	if opts.form == flags.Text {
 		fmt.Fprintf(out, "%s agrees with %s\n", file.lockPath(), file.path)

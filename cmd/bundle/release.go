@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/urfave/cli/v2"
 
 	"waybill/bundle"
 	"waybill/charts"
 	"waybill/internal/flags"
+	"waybill/internal/ui"
 )
 
 // defaultReleaseFile is read when -f is not given.
@@ -30,9 +32,8 @@ type releaseFile struct {
 	release *bundle.Release
 }
 
-// readRelease reads and checks the release file at path. version, when not
-// empty, takes the place of the file's.
-func readRelease(path, version string) (*releaseFile, error) {
+// readRelease reads the release file at path.
+func readRelease(path string) (*releaseFile, error) {
 	data, err := flags.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && path == defaultReleaseFile {
 		return nil, &flags.UsageError{
@@ -46,11 +47,6 @@ func readRelease(path, version string) (*releaseFile, error) {
 	release, err := bundle.ParseRelease(path, data)
 	if err != nil {
 		return nil, err
-	}
-	if version != "" {
-		if err := release.SetVersion(version); err != nil {
-			return nil, &flags.UsageError{Message: fmt.Sprintf("--version %q: %v", version, err)}
-		}
 	}
 	return &releaseFile{path: path, data: data, release: release}, nil
 }
@@ -80,6 +76,14 @@ func (f *releaseFile) readLock() (*bundle.Lock, error) {
 		return nil, err
 	}
 	return bundle.ParseLock(f.lockPath(), data)
+}
+
+// compare says what makes the lock stale; a lock that is not there is.
+func (f *releaseFile) compare(ctx context.Context, lock *bundle.Lock, version string) ([]string, error) {
+	if lock == nil {
+		return []string{"there is no " + f.lockPath()}, nil
+	}
+	return bundle.CompareLock(ctx, f.release, lock, resolver{f.dir()}, bundle.LockOptions{Version: version})
 }
 
 // writeLock writes the lock beside the release file, aside first. It reports
@@ -118,13 +122,17 @@ func (f *releaseFile) valuesFiles() (map[string][]byte, error) {
 // the room bundle.
 type resolver struct{ dir string }
 
+var (
+	_ bundle.Resolver = resolver{}
+	_ bundle.Inputs   = resolver{}
+)
+
+// Resolve packs the chart; what is locked is of no use to a folder or file,
+// whose content alone decides.
 func (r resolver) Resolve(ctx context.Context, c bundle.Component, _ *bundle.LockedChart) (bundle.Resolved, error) {
-	if err := supported(c); err != nil {
-		return bundle.Resolved{}, err
-	}
-	chart, err := charts.Resolve(ctx, r.dir, charts.Source{Path: c.Chart.Path})
+	chart, err := r.chart(ctx, c)
 	if err != nil {
-		return bundle.Resolved{}, fmt.Errorf("component %s: %w", c.Name, err)
+		return bundle.Resolved{}, err
 	}
 	locked := bundle.LockedChart{
 		Component: c.Name, Name: chart.Name(), Version: chart.Version(), Source: chart.Source,
@@ -133,10 +141,41 @@ func (r resolver) Resolve(ctx context.Context, c bundle.Component, _ *bundle.Loc
 	return bundle.Resolved{Locked: locked, Chart: chart}, nil
 }
 
+// Inputs returns the digest of what resolving depends on; it asks no network.
+func (r resolver) Inputs(ctx context.Context, c bundle.Component) (digest.Digest, error) {
+	chart, err := r.chart(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	return chart.Inputs, nil
+}
+
+func (r resolver) chart(ctx context.Context, c bundle.Component) (*charts.Chart, error) {
+	if err := supported(c); err != nil {
+		return nil, err
+	}
+	chart, err := charts.Resolve(ctx, r.dir, charts.Source{Path: c.Chart.Path})
+	var invalid *charts.InvalidError
+	if errors.As(err, &invalid) {
+		return nil, &chartFileError{err}
+	}
+	return chart, err
+}
+
+// A chartFileError reports a chart on disk that is none.
+type chartFileError struct{ err error }
+
+func (e *chartFileError) Error() string { return e.err.Error() }
+
+func (e *chartFileError) Unwrap() error { return e.err }
+
+// ExitCode is that of files that don't parse.
+func (e *chartFileError) ExitCode() int { return ui.ExitUsage }
+
 // supported refuses chart sources that the release file may name and this
 // version does not fetch.
 func supported(c bundle.Component) error {
-	if c.Chart.Path != "" {
+	if c.Chart.Kind() == bundle.SourcePath {
 		return nil
 	}
 	return &flags.UsageError{

@@ -129,7 +129,7 @@ func runSign(ctx context.Context, loc registry.Location, settings registry.Setti
 	if err := opened.Close(); err != nil {
 		return err
 	}
-	dst, err := client.Create(ctx, at)
+	dst, err := client.Update(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -162,10 +162,10 @@ func signEach(ctx context.Context, dst *registry.Destination, root ocispec.Descr
 	if err != nil {
 		return nil, err
 	}
-	talk.Sayf("signing %d digests with %s", len(subjects), signer.Name())
+	talk.Sayf("signing %d digests with %s", len(subjects), signer.Key().Name)
 	var signed []signedDigest
 	for _, desc := range subjects {
-		result, err := signer.Sign(ctx, dst, desc, signing.SignOptions{Repository: dst.Location.Repository(), Format: opts.format})
+		result, err := signer.Sign(ctx, dst, desc, signing.SignOptions{Repository: repositoryOf(dst.Location), Format: opts.format})
 		if err != nil {
 			return nil, fmt.Errorf("signing %s: %w", desc.Digest, err)
 		}

@@ -52,12 +52,12 @@ func runTag(ctx context.Context, settings registry.Settings, o *door.Opened, tag
 	if err != nil {
 		return err
 	}
-	dst, err := client.Create(ctx, o.Location)
+	dst, err := client.Update(ctx, o.Location)
 	if err != nil {
 		return err
 	}
 	defer dst.Abort()
-	guard := tagGuard{version: o.Bundle.Release.Version, bundleName: archiveName(o.Bundle.Release), overwrite: overwrite}
+	guard := tagGuard{release: o.Bundle.Lock.Release, overwrite: overwrite}
 	if err := guard.check(ctx, dst, tag, o.Root, talk); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func runTag(ctx context.Context, settings registry.Settings, o *door.Opened, tag
 	if err := dst.Commit(ctx); err != nil {
 		return err
 	}
-	at := o.Location.WithTag(tag)
+	at := withTag(o.Location, tag)
 	if form == flags.JSON {
 		return ui.JSON(out, map[string]string{"reference": at.String(), "tag": tag, "digest": o.Root.Digest.String()})
 	}

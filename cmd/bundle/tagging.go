@@ -15,12 +15,12 @@ import (
 )
 
 // archiveName is the name a bundle has in an archive or a layout.
-func archiveName(release *bundle.Release) string { return release.Name + "-" + release.Version }
+func archiveName(release bundle.LockedRelease) string { return release.Name + "-" + release.Version }
 
 // nameDestination fills in the tag or name under which a bundle is published
 // where the person named none: the version in a registry, name and version in
 // an archive or a layout.
-func nameDestination(loc registry.Location, release *bundle.Release) (registry.Location, string, error) {
+func nameDestination(loc registry.Location, release bundle.LockedRelease) (registry.Location, string, error) {
 	if loc.Kind == registry.Registry {
 		if loc.Ref.Tag == "" {
 			tag, err := ref.Tag(release.Version)
@@ -39,9 +39,8 @@ func nameDestination(loc registry.Location, release *bundle.Release) (registry.L
 
 // A tagGuard keeps a version's tag on its content.
 type tagGuard struct {
-	version    string
-	bundleName string
-	overwrite  bool
+	release   bundle.LockedRelease
+	overwrite bool
 }
 
 // A movedTagError reports a version's tag that names other content.
@@ -52,6 +51,11 @@ type movedTagError struct {
 
 func (e *movedTagError) Error() string {
 	return fmt.Sprintf("tag %q already names %s, not %s", e.tag, e.old.Digest, e.new.Digest)
+}
+
+// Hint says what to type next.
+func (e *movedTagError) Hint() string {
+	return "give the release another version, or move the tag with --overwrite"
 }
 
 type tagResolver interface {
@@ -73,10 +77,28 @@ func (g tagGuard) check(ctx context.Context, dst tagResolver, tag string, root o
 	case old.Digest == root.Digest:
 		return nil
 	}
-	versionTag, _ := ref.Tag(g.version)
-	if (tag == versionTag || tag == g.bundleName) && !g.overwrite {
+	versionTag, _ := ref.Tag(g.release.Version) // no tag can be equal to a version that makes none
+	if (tag == versionTag || tag == archiveName(g.release)) && !g.overwrite {
 		return &movedTagError{tag: tag, old: old, new: root}
 	}
 	talk.Sayf("tag %q moves from %s to %s", tag, old.Digest, root.Digest)
 	return nil
+}
+
+// repositoryOf is the repository of a registry location, and empty elsewhere.
+func repositoryOf(loc registry.Location) string {
+	if loc.Kind != registry.Registry {
+		return ""
+	}
+	return loc.Ref.Host + "/" + loc.Ref.Repository
+}
+
+// withTag is the location under another tag or name.
+func withTag(loc registry.Location, tag string) registry.Location {
+	if loc.Kind == registry.Registry {
+		loc.Ref.Tag = tag
+	} else {
+		loc.Name = tag
+	}
+	return loc
 }

@@ -66,7 +66,7 @@ type verifyResult struct {
 func printVerified(out io.Writer, o *door.Opened, form flags.Form) error {
 	result := verifyResult{
 		Reference: o.Location.String(), Digest: o.Root.Digest.String(), Verification: o.Verification,
-		Manifests: o.Content.Manifests, Blobs: o.Content.Blobs, Bytes: o.Content.Bytes, ReadData: o.Content.ReadData,
+		Manifests: o.Content.Manifests, Blobs: o.Content.Blobs, Bytes: o.Content.Bytes, ReadData: o.ReadData,
 	}
 	if form == flags.JSON {
 		return ui.JSON(out, result)

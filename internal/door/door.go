@@ -42,6 +42,7 @@ type Opened struct {
 	Location     registry.Location // with the root's digest
 	Verification Verification
 	Content      bundle.CheckResult // the zero value when SkipContent
+	ReadData     bool               // every blob was read and hashed
 }
 
 // Close closes the source.
@@ -79,7 +80,8 @@ func (o *Opened) open(ctx context.Context, opts Options) (err error) {
 	if opts.SkipContent {
 		return nil
 	}
-	check := bundle.CheckOptions{ReadData: opts.ReadData || o.Source.Local(), Exists: o.Source.Has}
+	o.ReadData = opts.ReadData || o.Source.Local()
+	check := bundle.CheckOptions{ReadData: o.ReadData, Exists: o.Source.Has}
 	if o.Content, err = o.Bundle.Check(ctx, check); err != nil {
 		return fmt.Errorf("checking %s: %w", o.Location, err)
 	}

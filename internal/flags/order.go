@@ -36,6 +36,9 @@ func Usagef(format string, args ...any) *UsageError {
 // fallback, when not nil, may name the command that a first word which is
 // none belongs to ("" for none).
 func Order(app *cli.App, args []string, fallback func(word string) string) ([]string, error) {
+	if len(args) == 2 && (args[1] == "--version" || args[1] == "-v") { // elsewhere --version is a flag with a value
+		return []string{args[0], "version"}, nil
+	}
 	words, err := split(app, args[1:])
 	if err != nil {
 		return nil, err
@@ -87,7 +90,7 @@ func split(app *cli.App, args []string) (words, error) {
 		}
 		name, _, joined := strings.Cut(strings.TrimLeft(word, "-"), "=")
 		takesValue, known := takes[name]
-		if !known && !isHelp(name) && name != "version" {
+		if !known && !isHelp(name) {
 			return w, unknownFlag(takes, word)
 		}
 		f := flagWord{name: name, words: []string{word}}
@@ -109,10 +112,7 @@ func topLevel(app *cli.App, program string, w words) ([]string, error) {
 		return nil, unknownCommand(app, w.after[0])
 	}
 	for _, f := range w.flags {
-		switch {
-		case f.name == "version":
-			return []string{program, "version"}, nil
-		case !isHelp(f.name):
+		if !isHelp(f.name) {
 			return nil, &UsageError{
 				Message: fmt.Sprintf("no command given, only flag %s", f.words[0]),
 				Hint:    fmt.Sprintf("`%s help` lists the commands", app.Name),

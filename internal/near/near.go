@@ -40,7 +40,25 @@ func limit(word string) int {
 }
 
 func distance(a, b string) int {
-	return smetrics.WagnerFischer(fold(a), fold(b), 1, 1, 1)
+	a, b = fold(a), fold(b)
+	if swapped(a, b) {
+		return 1
+	}
+	return smetrics.WagnerFischer(a, b, 1, 1, 1)
+}
+
+// swapped says whether two neighbouring letters changed places, which is one
+// slip of the fingers and two edits.
+func swapped(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := 0; i+1 < len(a); i++ {
+		if a[i] != b[i] {
+			return a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+		}
+	}
+	return false
 }
 
 func fold(s string) string {

@@ -3,9 +3,11 @@ package near
 import "testing"
 
 func TestWord(t *testing.T) {
-	known := []string{"build", "lint", "lock", "sign", "verify", "values", "namespace", "createNamespace"}
+	known := []string{"build", "lint", "lock", "sign", "verify", "values", "namespace", "createNamespace", "web"}
 	tests := map[string]struct{ word, want string }{
 		"one letter wrong":        {"bulid", "build"},
+		"two letters swapped":     {"locl", "lock"},
+		"a short word, swapped":   {"wbe", "web"},
 		"one letter missing":      {"verfy", "verify"},
 		"other case":              {"NameSpace", "namespace"},
 		"underscore":              {"create_namespace", "createNamespace"},

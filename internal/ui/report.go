@@ -44,6 +44,9 @@ type usageError interface {
 // are a code and not a failure of a room.
 type coder interface{ ExitCode() int }
 
+// A hinter is an error of a verb that knows what to type next.
+type hinter interface{ Hint() string }
+
 // Report says what went wrong, and what to type next, on w as the named
 // program, and returns the exit code. No error is [ExitDone].
 func Report(ctx context.Context, w io.Writer, name string, err error) int {
@@ -69,16 +72,20 @@ func classify(ctx context.Context, name string, err error) (int, string) {
 		return code, hint
 	}
 	if ctx.Err() != nil {
-		return ExitInterrupted, "running it again is right"
+		return ExitInterrupted, "nothing is left half-done; running it again is right"
+	}
+	var c coder
+	if errors.As(err, &c) {
+		return c.ExitCode(), ""
 	}
 	for _, of := range []func(string, error) (int, string, bool){ofUsage, ofRegistry, ofSigning, ofBundle, ofCharts} {
 		if code, hint, ok := of(name, err); ok {
 			return code, hint
 		}
 	}
-	var c coder
-	if errors.As(err, &c) {
-		return c.ExitCode(), ""
+	var h hinter
+	if errors.As(err, &h) {
+		return ExitFailed, h.Hint()
 	}
 	return ExitFailed, ""
 }
@@ -103,6 +110,8 @@ func ofRegistry(name string, err error) (int, string, bool) {
 		denied      *registry.DeniedError
 		unreachable *registry.UnreachableError
 		content     *registry.ContentError
+		busy        *registry.BusyError
+		credentials *registry.CredentialsError
 	)
 	switch {
 	case errors.As(err, &location):
@@ -120,6 +129,10 @@ func ofRegistry(name string, err error) (int, string, bool) {
 		return ExitUnreachable, "running it again is right once the host answers", true
 	case errors.As(err, &content):
 		return ExitCorrupt, "copy it again from where it came", true
+	case errors.As(err, &busy):
+		return ExitFailed, "wait until the other process is done", true
+	case errors.As(err, &credentials):
+		return ExitNotFound, "mend the credentials file or its helper, or name another file with --registry-config", true
 	}
 	return 0, "", false
 }
@@ -177,9 +190,19 @@ func ofBundle(name string, err error) (int, string, bool) {
 }
 
 func ofCharts(name string, err error) (int, string, bool) {
-	var unreachable *charts.UnreachableError
-	if errors.As(err, &unreachable) {
+	var (
+		unreachable *charts.UnreachableError
+		source      *charts.SourceError
+		layer       *charts.LayerError
+		invalid     *charts.InvalidError
+	)
+	switch {
+	case errors.As(err, &unreachable):
 		return ExitUnreachable, "running it again is right once the cluster answers", true
+	case errors.As(err, &source), errors.As(err, &layer):
+		return ExitUsage, "", true
+	case errors.As(err, &invalid):
+		return ExitCorrupt, "", true
 	}
 	return 0, "", false
 }
@@ -196,6 +219,7 @@ func ofRollout(name string, err error) (int, string, bool) {
 		unknown     *rollout.UnknownError
 		usage       *rollout.UsageError
 		newer       *rollout.NewerRecordError
+		record      *rollout.RecordError
 	)
 	switch {
 	case errors.As(err, &interrupted):
@@ -215,7 +239,9 @@ func ofRollout(name string, err error) (int, string, bool) {
 	case errors.As(err, &unknown), errors.As(err, &usage):
 		return ExitUsage, "", true
 	case errors.As(err, &newer):
-		return ExitPlan, "use a newer waybill", true
+		return ExitCorrupt, "use a newer waybill", true
+	case errors.As(err, &record):
+		return ExitCorrupt, "", true
 	}
 	return 0, "", false
 }

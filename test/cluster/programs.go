@@ -179,7 +179,7 @@ func findRoot() (string, error) {
 func (t tools) flags() []string {
 	numbers := strings.SplitN(strings.TrimPrefix(t.version, "v"), ".", 3)
 	const version = "-X k8s.io/component-base/version."
-	return []string{"-mod=readonly", "-trimpath", "-ldflags", strings.Join([]string{
+	return []string{"-mod=readonly", "-ldflags", strings.Join([]string{
 		"-s -w",
 		version + "gitVersion=" + t.version,
 		version + "gitMajor=" + numbers[0],
@@ -200,8 +200,8 @@ func (t tools) build(ctx context.Context, s source, log io.Writer) error {
 	binary := filepath.Join(aside, s.name)
 	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, t.flags()...), "-o", binary, s.path)...)
 	cmd.Dir = t.dir
-	// No C compiler is needed, and a workspace of the user's does not change what is built.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	// A workspace or flags of the user's do not change what is built.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Run(); err != nil {
 		return err
