@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"waybill/charts":                   {"waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
 	"waybill/signing":                  {},
 	"waybill/rollout":                  {"waybill/bundle", "waybill/internal/near"},
-	"waybill/internal/script":          {"waybill/internal/registrytest"},
+	"waybill/internal/script":          {"waybill/internal/registrytest", "waybill/internal/flags"},
 	"waybill/internal/door":            {"waybill/bundle", "waybill/registry", "waybill/signing"},
 	"waybill/test/cluster":             {},
 	"waybill/test/cluster/cmd/cluster": {"waybill/test/cluster"},
@@ -39,7 +39,7 @@ var onlyIn = map[string][]string{
 	"github.com/sigstore/":                 {"waybill/signing"},
 	"k8s.io/client-go/":                    {"waybill/charts", "waybill/rollout", "waybill/cmd/apply", "waybill/test/cluster"},
 	"oras.land/oras-go/v2/registry/remote": {"waybill/registry"},
-	"github.com/urfave/cli":                {"waybill/cmd/bundle", "waybill/cmd/apply", "waybill/internal/flags"},
+	"github.com/urfave/cli":                {"waybill/cmd/bundle", "waybill/cmd/apply", "waybill/internal/flags", "waybill/internal/script"},
 }
 
 func TestImportsPointAsDrawn(t *testing.T) {

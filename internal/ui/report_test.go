@@ -1,0 +1,101 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"waybill/bundle"
+	"waybill/charts"
+	"waybill/internal/door"
+	"waybill/registry"
+	"waybill/rollout"
+	"waybill/signing"
+)
+
+// Every error a program can end with has one exit code, however deep it lies.
+func TestExitCodes(t *testing.T) {
+	outcome := &rollout.Outcome{Instance: "shop"}
+	tests := map[string]struct {
+		err  error
+		want int
+	}{
+		"anything":              {errors.New("broke"), ExitFailed},
+		"lint":                  {&bundle.LintError{}, ExitFailed},
+		"a busy layout":         {&registry.BusyError{}, ExitFailed},
+		"location":              {&registry.LocationError{}, ExitUsage},
+		"choice":                {&registry.ChoiceError{}, ExitUsage},
+		"file":                  {&bundle.FileError{}, ExitUsage},
+		"no version":            {bundle.ErrNoVersion, ExitUsage},
+		"unknown component":     {&bundle.UnknownComponentError{}, ExitUsage},
+		"policy":                {&signing.PolicyError{}, ExitUsage},
+		"policy file":           {&door.PolicyError{}, ExitUsage},
+		"key":                   {&signing.KeyError{}, ExitUsage},
+		"values":                {&charts.LayerError{Err: errors.New("x")}, ExitUsage},
+		"unknown in a request":  {&rollout.UnknownError{}, ExitUsage},
+		"request":               {&rollout.UsageError{}, ExitUsage},
+		"refused signature":     {&signing.RefusedError{}, ExitRefused},
+		"no policy":             {&door.NoPolicyError{}, ExitRefused},
+		"downgrade":             {&rollout.DowngradeError{}, ExitRefused},
+		"not found":             {&registry.NotFoundError{}, ExitNotFound},
+		"denied":                {&registry.DeniedError{}, ExitNotFound},
+		"no such instance":      {&rollout.NotFoundError{}, ExitNotFound},
+		"stale":                 {&bundle.StaleError{}, ExitDiffers},
+		"content":               {&bundle.ContentError{}, ExitCorrupt},
+		"archive":               {&registry.ContentError{}, ExitCorrupt},
+		"signature bytes":       {&signing.ContentError{}, ExitCorrupt},
+		"newer":                 {&bundle.NewerError{}, ExitCorrupt},
+		"unknown roles":         {&bundle.UnknownRoleError{}, ExitCorrupt},
+		"no bundle":             {bundle.ErrNotBundle, ExitCorrupt},
+		"newer record":          {&rollout.NewerRecordError{}, ExitCorrupt},
+		"plan":                  {&rollout.RefusedError{}, ExitPlan},
+		"held":                  {&rollout.HeldError{}, ExitHeld},
+		"partial":               {&rollout.PartialError{Outcome: outcome, Err: &registry.UnreachableError{}}, ExitPartial},
+		"registry unreachable":  {&registry.UnreachableError{}, ExitUnreachable},
+		"cluster unreachable":   {&rollout.ClusterError{Err: errors.New("x")}, ExitUnreachable},
+		"cluster unreachable 2": {&charts.UnreachableError{Err: errors.New("x")}, ExitUnreachable},
+		"interrupted":           {&rollout.InterruptedError{Outcome: outcome}, ExitInterrupted},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var said bytes.Buffer
+			wrapped := fmt.Errorf("doing this: %w", fmt.Errorf("doing that: %w", tt.err))
+			if got := Report(context.Background(), &said, "apply", wrapped); got != tt.want {
+				t.Errorf("exit code %d, want %d", got, tt.want)
+			}
+			if !strings.HasPrefix(said.String(), "apply: error: ") {
+				t.Errorf("said %q", said.String())
+			}
+		})
+	}
+}
+
+func TestReportNothing(t *testing.T) {
+	var said bytes.Buffer
+	if got := Report(context.Background(), &said, "bundle", nil); got != ExitDone || said.Len() > 0 {
+		t.Errorf("exit code %d, said %q", got, said.String())
+	}
+}
+
+// Whatever fails after an interruption fails because of it.
+func TestReportInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var said bytes.Buffer
+	if got := Report(ctx, &said, "bundle", &registry.UnreachableError{}); got != ExitInterrupted {
+		t.Errorf("exit code %d, want %d", got, ExitInterrupted)
+	}
+}
+
+// Text of strangers cannot move the cursor, and every line says who speaks.
+func TestReportCleansText(t *testing.T) {
+	var said bytes.Buffer
+	Report(context.Background(), &said, "bundle", errors.New("one\x1b[2Jtwo\nthree"))
+	want := "bundle: error: one\uFFFD[2Jtwo\nbundle:   three\n"
+	if said.String() != want {
+		t.Errorf("got %q, want %q", said.String(), want)
+	}
+}
