@@ -128,7 +128,7 @@ Every flag has an environment name: WAYBILL_ and the flag in capitals.
 
 const commandHelp = `{{.HelpName}}: {{.Usage}}
 
-Usage: {{.HelpName}} {{.ArgsUsage}} [FLAG…]
+Usage: {{.HelpName}}{{if .ArgsUsage}} {{.ArgsUsage}}{{end}} [FLAG…]
 {{if .Aliases}}
 Also called: {{join .Aliases ", "}}
 {{end}}{{if .Description}}

@@ -119,7 +119,7 @@ func topLevel(app *cli.App, program string, w words) ([]string, error) {
 			}
 		}
 	}
-	return []string{program, "--help"}, nil
+	return []string{program, "help"}, nil
 }
 
 // valueFlags maps every flag name of every command to whether it takes a

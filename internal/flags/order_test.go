@@ -29,7 +29,7 @@ func TestOrder(t *testing.T) {
 		"- is a word":            {[]string{"bundle", "build", "-"}, []string{"bundle", "build", "--", "-"}},
 		"an alias":               {[]string{"bundle", "create", "x"}, []string{"bundle", "build", "--", "x"}},
 		"version as a flag":      {[]string{"bundle", "--version"}, []string{"bundle", "version"}},
-		"no word asks for help":  {[]string{"bundle"}, []string{"bundle", "--help"}},
+		"no word asks for help":  {[]string{"bundle"}, []string{"bundle", "help"}},
 		"help after the command": {[]string{"bundle", "build", "-h"}, []string{"bundle", "build", "-h", "--"}},
 		"the fall-back command":  {[]string{"bundle", "./x"}, []string{"bundle", "verify", "--", "./x"}},
 	}
