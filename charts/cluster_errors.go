@@ -120,7 +120,7 @@ func joinUnready(objects []Unready) string {
 type Conflict struct {
 	Kind, Namespace, Name string
 	// Owner says whose it is as far as its marks tell: "Helm release
-	// default/other", "managed by kustomize", or empty.
+	// default/other", "managed by kustomize", "made by kubectl", or empty.
 	Owner string
 	// Reason says more when it is not the owner: a CRD whose new form drops a
 	// version the cluster has stored.
@@ -133,9 +133,9 @@ func (c Conflict) String() string {
 	case c.Reason != "":
 		return text + " " + c.Reason
 	case c.Owner != "":
-		return text + " exists and belongs to " + c.Owner
+		return text + " exists and is not part of this Helm release (" + c.Owner + ")"
 	}
-	return text + " exists and does not belong to this Helm release"
+	return text + " exists and is not part of this Helm release"
 }
 
 // A ConflictError reports objects of others in the way. Nothing was changed.

@@ -106,6 +106,9 @@ func (c *Cluster) Apply(ctx context.Context, comp Component, opts ApplyOptions) 
 	if err := c.applyCRDs(ctx, comp, ready.crds); err != nil {
 		return Revision{}, err
 	}
+	if err := c.adoptHome(ctx, comp, ready.targets); err != nil {
+		return Revision{}, err
+	}
 	s, err := c.begin(ctx, comp)
 	if err != nil {
 		return Revision{}, err

@@ -39,8 +39,8 @@ func (c *Cluster) Rollback(ctx context.Context, comp Component, number int) (Rev
 
 // Uninstall removes the Helm release as Helm does, waits until its objects are
 // gone, and removes its history. What stays is what stays with Helm: objects
-// that ask to be kept, the CRDs of crds/, the claims of StatefulSets. A Helm
-// release that is not there is no error, and a cut-off uninstall goes on.
+// that ask to be kept, the CRDs of crds/, the claims of StatefulSets; and the Helm
+// release's own namespace. A Helm release that is not there is no error, and a cut-off uninstall goes on.
 //
 // Used of comp: HelmRelease, Namespace, Timeout. Errors: [*HelmError], which
 // may hold a [*NotGoneError] or a [*NotReadyError] of a hook;
@@ -120,7 +120,7 @@ func (c *Cluster) UninstallObjects(ctx context.Context, comp Component) ([]Objec
 	var mu sync.Mutex
 	var objects []ObjectRef
 	err = c.readEach(ctx, targets, func(t target, live *unstructured.Unstructured) error {
-		goes := last[t.key()] || !neverRemoved(t.mapping.GroupVersionKind.GroupKind())
+		goes := last[t.key()] && !comp.isHome(t) || !neverRemoved(t.mapping.GroupVersionKind.GroupKind())
 		if live == nil || kept(live) || !goes || !last[t.key()] && !ownedBy(live, comp.Namespace, comp.HelmRelease) {
 			return nil
 		}

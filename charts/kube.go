@@ -28,6 +28,7 @@ import (
 //   - custom resources are merged three ways, as built-in kinds are;
 //   - what an upgrade drops is deleted only when it belongs to this Helm
 //     release, never a CRD, and in a rollback no claim;
+//   - the Helm release's own namespace is never deleted;
 //   - hooks are waited for with the reasons of their pods.
 //
 // What it does not override (Get, BuildTable, logs of hooks) is Helm's.
@@ -182,7 +183,7 @@ func (k *kubeClient) Update(original, target kube.ResourceList, force bool) (*ku
 	if len(failed) > 0 {
 		return result, k.keep(errors.Join(failed...))
 	}
-	for _, info := range original.Difference(target) {
+	for _, info := range k.withoutHome(original.Difference(target)) {
 		deleted, err := k.drop(info)
 		if err != nil {
 			return result, k.keep(err)
@@ -269,7 +270,7 @@ func (k *kubeClient) DeleteWithPropagationPolicy(resources kube.ResourceList, po
 	if err := k.stopped(); err != nil {
 		return nil, []error{err}
 	}
-	result, errs := k.Client.DeleteWithPropagationPolicy(resources, policy)
+	result, errs := k.Client.DeleteWithPropagationPolicy(k.withoutHome(resources), policy)
 	if len(errs) > 0 {
 		_ = k.keep(errors.Join(errs...)) // Helm drops them from what uninstall says
 	}
@@ -284,7 +285,7 @@ func (k *kubeClient) WatchUntilReady(resources kube.ResourceList, timeout time.D
 
 func (k *kubeClient) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
 	var gone []deleted
-	for _, t := range targetsOf(resources) {
+	for _, t := range targetsOf(k.withoutHome(resources)) {
 		gone = append(gone, deleted{target: t})
 	}
 	return k.keep(waitGone(k.ctx, k.objects, gone, timeout))

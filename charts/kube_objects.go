@@ -204,7 +204,7 @@ func owner(live metav1.Object) string {
 		return "Helm release " + annotations[releaseNamespaceAnnotation] + "/" + name
 	}
 	if by := live.GetLabels()[managedByLabel]; by != "" {
-		return "what is managed by " + by
+		return "managed by " + by
 	}
 	var managers []string
 	for _, field := range live.GetManagedFields() {
@@ -216,7 +216,7 @@ func owner(live metav1.Object) string {
 		return ""
 	}
 	slices.Sort(managers)
-	return "what was made by " + strings.Join(slices.Compact(managers), ", ")
+	return "made by " + strings.Join(slices.Compact(managers), ", ")
 }
 
 // neverRemoved are the kinds that no taking back deletes: they hold what

@@ -224,7 +224,7 @@ func (c *Cluster) conflicts(ctx context.Context, comp Component, found *inspecti
 	conflicts := crdConflicts(found.crds)
 	unknown := slices.DeleteFunc(slices.Concat(own, hooks), func(t target) bool { return known[t.key()] || t.name() == "" })
 	err := c.readEach(ctx, unknown, func(t target, live *unstructured.Unstructured) error {
-		if live == nil || ownedBy(live, comp.Namespace, comp.HelmRelease) {
+		if live == nil || ownedBy(live, comp.Namespace, comp.HelmRelease) || comp.isHome(t) && comp.mayAdopt(live) {
 			return nil
 		}
 		annotations := live.GetAnnotations()
@@ -233,7 +233,7 @@ func (c *Cluster) conflicts(ctx context.Context, comp Component, found *inspecti
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		conflicts = append(conflicts, Conflict{Kind: t.kind(), Namespace: t.namespace(), Name: t.name(), Owner: owner(live)})
+		conflicts = append(conflicts, comp.conflictOver(t, live))
 		return nil
 	})
 	slices.SortFunc(conflicts, func(a, b Conflict) int {

@@ -42,7 +42,7 @@ func TestPreviewOnlyReads(t *testing.T) {
 	if !strings.Contains(preview.Rendered.Manifest, `word: "found"`) {
 		t.Error("lookup did not look into the cluster")
 	}
-	conflicts := []Conflict{{Kind: "ConfigMap", Namespace: o.namespace, Name: "settings", Owner: "what was made by somebody"}}
+	conflicts := []Conflict{{Kind: "ConfigMap", Namespace: o.namespace, Name: "settings", Owner: "made by somebody"}}
 	if diff := cmp.Diff(conflicts, preview.Conflicts); diff != "" {
 		t.Error(diff)
 	}

@@ -24,7 +24,7 @@ func TestForeignObjectsStopAnInstall(t *testing.T) {
 		t.Fatalf("apply said %v", err)
 	}
 	want := []Conflict{
-		{Kind: "ConfigMap", Namespace: o.namespace, Name: "settings", Owner: "what was made by somebody"},
+		{Kind: "ConfigMap", Namespace: o.namespace, Name: "settings", Owner: "made by somebody"},
 		{Kind: "PersistentVolumeClaim", Namespace: o.namespace, Name: "data"},
 	}
 	got := conflict.Conflicts

@@ -126,7 +126,7 @@ type Preview struct {
 // for another reason.
 type Conflict struct {
 	Object string // Kind namespace/name
-	Owner  string // who has it, or empty
+	Owner  string // whose it is, as far as its marks tell: "Helm release shop/db", "made by kubectl", or empty
 	Reason string // what is wrong when it is not the owner, as what follows the object's name
 }
 
@@ -135,9 +135,9 @@ func (c Conflict) String() string {
 	case c.Reason != "":
 		return c.Object + " " + c.Reason
 	case c.Owner != "":
-		return c.Object + " exists, which belongs to " + c.Owner
+		return c.Object + " exists and is not part of this Helm release (" + c.Owner + ")"
 	}
-	return c.Object + " exists, which is not part of this Helm release"
+	return c.Object + " exists and is not part of this Helm release"
 }
 
 // Helm's words for the states of a revision.

@@ -47,6 +47,7 @@ func (r *Runner) examine(ctx context.Context, a *analysis, s *subject) error {
 	}
 	s.planned.HelmRevision = last(s.history).Number
 	if !s.checkOwner(a) {
+		s.planned.Action = ActionRefused
 		return nil
 	}
 	maybe := s.decide(a)
@@ -74,7 +75,7 @@ func (s *subject) checkOwner(a *analysis) bool {
 	}
 	if reason := ownerRefusal(newest, a.instance, s.Name); reason != "" {
 		s.refusals = append(s.refusals, Refusal{Code: "helm-release", Component: s.Name, Message: fmt.Sprintf(
-			"Helm release %s in namespace %s %s", s.helmRelease, s.namespace, reason)})
+			"Helm release %s in namespace %s %s (revision %d is %s)", s.helmRelease, s.namespace, reason, newest.Number, newest.Status)})
 		return false
 	}
 	if !newest.pending() {

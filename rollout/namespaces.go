@@ -40,7 +40,7 @@ func (r *Runner) checkNamespaces(ctx context.Context, a *analysis, wait time.Dur
 		case ns == nil && creatable[name]:
 			absent = append(absent, name)
 		case ns == nil:
-			a.refuse("namespace", "namespace %s does not exist, and no component that uses it (%s) has createNamespace", name, strings.Join(users[name], ", "))
+			a.refuse("namespace", "namespace %s does not exist, and no component that uses it (%s) has createNamespace: true; create it, or let the release say so", name, strings.Join(users[name], ", "))
 		case terminating(ns):
 			a.refuse("namespace-terminating", "%s", goingText(ns, wait))
 		}

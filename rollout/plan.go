@@ -14,6 +14,7 @@ const (
 	ActionDisabled    = "disabled"     // the site does without, or provides it
 	ActionNotSelected = "not selected" // others were named
 	ActionLeft        = "left"         // recorded, and no longer in the release
+	ActionRefused     = "refused"      // its Helm release is not ours to go on with
 )
 
 // Plan is what an install would do. It is plain data, in the order of the

@@ -68,7 +68,7 @@ func TestRefusals(t *testing.T) {
 		}, "helm-pending", "revision 3 of Helm release web in namespace apps is pending-install"},
 		"conflict": {nil, func(w *world, _ *Request) {
 			w.charts.previews["web"] = Preview{Conflicts: []Conflict{{Object: "ConfigMap apps/settings", Owner: "Helm release legacy"}}}
-		}, "conflict", "ConfigMap apps/settings exists, which belongs to Helm release legacy"},
+		}, "conflict", "ConfigMap apps/settings exists and is not part of this Helm release (Helm release legacy)"},
 		"unknown kind": {nil, func(w *world, _ *Request) {
 			w.charts.previews["web"] = Preview{Missing: []string{"example.com/v1, Widget"}}
 		}, "unknown-kind", "example.com/v1, Widget"},

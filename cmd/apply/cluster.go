@@ -71,12 +71,8 @@ func say(talk *ui.Talk, e rollout.Event) {
 			text += ": " + e.Message
 		}
 	}
-	for i, on := range e.On {
-		if i == 0 {
-			text += " on " + on
-			continue
-		}
-		text += ", " + on
+	if e.Kind == rollout.EventWaiting { // of what was skipped the message says why
+		text += " on " + joinWords(e.On)
 	}
 	if e.Kind == rollout.EventWarning {
 		talk.Warnf("%s", text)

@@ -82,7 +82,7 @@ func runInstall(c *cli.Context) error {
 		return err
 	}
 	talk := flags.Talk(c)
-	runner, _, err := connect(c, talk)
+	runner, cluster, err := connect(c, talk)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func runInstall(c *cli.Context) error {
 	defer src.Close()
 	src.request.OnFailure = c.String("on-failure")
 	if c.Bool("dry-run") {
-		return showPlan(c, runner, src.request, form)
+		return showPlan(c, runner, cluster, src, form)
 	}
 	outcome, err := runner.Install(c.Context, src.request)
 	if outcome != nil {

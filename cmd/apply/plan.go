@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"waybill/charts"
 	"waybill/internal/flags"
 	"waybill/internal/ui"
 	"waybill/rollout"
@@ -24,6 +25,7 @@ says not found or denied, 5 (--detailed-exitcode) something would change,
 6 content corrupt, 7 an install would be refused, 10 registry or cluster not
 reachable.`,
 		Flags: flags.Join(sourceFlags(), planFlags(), []cli.Flag{
+			&cli.BoolFlag{Name: "diff", Usage: "show what would change in the objects; values in Secrets are masked"},
 			&cli.BoolFlag{Name: "detailed-exitcode", Usage: "exit 5 when something would change"},
 		}, flags.Cluster(), flags.Common()),
 		Action: runPlan,
@@ -38,7 +40,7 @@ func runPlan(c *cli.Context) error {
 	if err := checkPlanned(c); err != nil {
 		return err
 	}
-	runner, _, err := connect(c, flags.Talk(c))
+	runner, cluster, err := connect(c, flags.Talk(c))
 	if err != nil {
 		return err
 	}
@@ -47,7 +49,7 @@ func runPlan(c *cli.Context) error {
 		return err
 	}
 	defer src.Close()
-	return showPlan(c, runner, src.request, form)
+	return showPlan(c, runner, cluster, src, form)
 }
 
 // A changesError is the answer of --detailed-exitcode: something would change.
@@ -59,14 +61,26 @@ func (e *changesError) Error() string {
 
 func (e *changesError) ExitCode() int { return ui.ExitDiffers }
 
+// A planResult is what `plan` says in JSON.
+type planResult struct {
+	*rollout.Plan
+	Diffs map[string]string `json:"diffs,omitempty"` // by component, with --diff
+}
+
 // showPlan prints the plan, also when an install would be refused.
-func showPlan(c *cli.Context, runner *rollout.Runner, request rollout.Request, form flags.Form) error {
-	plan, err := runner.Plan(c.Context, request)
+func showPlan(c *cli.Context, runner *rollout.Runner, cluster *charts.Cluster, src *source, form flags.Form) error {
+	plan, err := runner.Plan(c.Context, src.request)
 	var refused *rollout.RefusedError
 	if err != nil && !(errors.As(err, &refused) && plan != nil) {
 		return err
 	}
-	if perr := printPlan(c.App.Writer, flags.Talk(c), plan, form); perr != nil {
+	result := planResult{Plan: plan}
+	if c.Bool("diff") && err == nil {
+		if result.Diffs, err = diffs(c.Context, runner, cluster, src, plan); err != nil {
+			return err
+		}
+	}
+	if perr := printPlan(c.App.Writer, flags.Talk(c), result, form); perr != nil {
 		return perr
 	}
 	if err != nil {
@@ -78,7 +92,7 @@ func showPlan(c *cli.Context, runner *rollout.Runner, request rollout.Request, f
 	return nil
 }
 
-func printPlan(out io.Writer, talk *ui.Talk, p *rollout.Plan, form flags.Form) error {
+func printPlan(out io.Writer, talk *ui.Talk, p planResult, form flags.Form) error {
 	for _, warning := range p.Warnings {
 		talk.Warnf("%s", warning)
 	}
@@ -107,6 +121,9 @@ func printPlan(out io.Writer, talk *ui.Talk, p *rollout.Plan, form flags.Form) e
 	}
 	for _, reason := range p.Reasons {
 		fmt.Fprintf(out, "  %s\n", reason)
+	}
+	for _, component := range p.Components {
+		fmt.Fprint(out, p.Diffs[component.Name])
 	}
 	if !p.Change {
 		fmt.Fprintln(out, "nothing to do")

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"waybill/charts"
+	"waybill/rollout"
+)
+
+// diffs renders the components that a plan would change and compares them
+// with what is deployed: by component, a unified diff each.
+func diffs(ctx context.Context, runner *rollout.Runner, cluster *charts.Cluster, src *source, plan *rollout.Plan) (map[string]string, error) {
+	composed, err := rollout.Compose(ctx, src.request, runner)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for _, component := range composed {
+		if !wouldChange(plan, component.Name) {
+			continue
+		}
+		chart, values, err := openChart(ctx, src, component)
+		if err != nil {
+			return nil, err
+		}
+		preview, err := cluster.Preview(ctx, charts.Component{
+			Name: component.Name, Chart: chart, HelmRelease: component.HelmRelease, Namespace: component.Namespace,
+			Values: values, CRDs: component.CRDs,
+		})
+		if err != nil {
+			return nil, clusterError(err)
+		}
+		if found[component.Name], err = preview.Diff(); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func wouldChange(plan *rollout.Plan, name string) bool {
+	return slices.ContainsFunc(plan.Components, func(c rollout.PlannedComponent) bool {
+		return c.Name == name && slices.Contains([]string{rollout.ActionInstall, rollout.ActionUpgrade, rollout.ActionReplace}, c.Action)
+	})
+}
