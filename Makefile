@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test lint cluster tidy clean
+.PHONY: build test lint interop cluster tidy clean
 
 build: ## build both programs into bin/
 	$(GO) build -o bin/bundle ./cmd/bundle
@@ -16,6 +16,11 @@ peers: ## build the programs that tests compare with: helm and cosign, of the ve
 
 test: cluster peers ## all tests, those on a real API server and with helm and cosign included
 	WAYBILL_TEST_CLUSTER=required WAYBILL_PEERS=$(CURDIR)/bin/peers WAYBILL_COSIGN=$(CURDIR)/bin/peers/cosign $(GO) test ./...
+
+interop: peers ## try bundles with oras, crane, regctl, skopeo, helm and two cosigns on two registries
+	$(GO) build -C test/interop/tools -o $(CURDIR)/bin/peers/ tool
+	$(GO) build -C test/interop/tools/cosign3 -o $(CURDIR)/bin/peers/cosign3 github.com/sigstore/cosign/v3/cmd/cosign
+	WAYBILL_INTEROP=$(CURDIR)/bin/peers $(GO) test -count=1 -v ./test/interop
 
 lint: ## vet and golangci-lint
 	$(GO) vet ./...
