@@ -66,12 +66,13 @@ func (b *bench) must(t *testing.T, name string, args ...string) string {
 	return out
 }
 
-// exit is run for a program that has to end with a code.
-func (b *bench) exit(t *testing.T, code int, name string, args ...string) {
+// refused wants bundle verify to refuse (exit code 3) what carries no signature
+// by our key.
+func (b *bench) refused(t *testing.T, location string) {
 	t.Helper()
-	_, err := b.run(t, name, args...)
+	_, err := b.run(t, "bundle", "verify", location, "--key", "ours.pub")
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != code {
-		t.Fatalf("want exit code %d of %s %s, got: %v", code, name, strings.Join(args, " "), err)
+	if !errors.As(err, &exit) || exit.ExitCode() != 3 {
+		t.Fatalf("want exit code 3 of verifying %s, got: %v", location, err)
 	}
 }
