@@ -31,9 +31,13 @@ func (e *LinkError) Error() string {
 
 // resolveFolder packs the folder and reads the pack again, so that a chart
 // from a folder went through the same checks as one from an archive.
-func resolveFolder(src, full string) (*Chart, error) {
+func resolveFolder(source Source, full string) (*Chart, error) {
+	src := source.Path
 	meta, err := readChartFile(src, full)
 	if err != nil {
+		return nil, err
+	}
+	if err := refuseOutputs(source, full); err != nil {
 		return nil, err
 	}
 	files, err := readFolder(full)
@@ -125,6 +129,60 @@ func ignoreRules(root string) (*ignore.Rules, error) {
 	}
 	rules.AddDefaults()
 	return rules, nil
+}
+
+// refuseOutputs finds what would be written into the chart that it is made from.
+func refuseOutputs(source Source, full string) error {
+	root, err := filepath.EvalSymlinks(full)
+	if err != nil {
+		return &SourceError{Path: source.Path, Looked: full, Reason: "cannot be read", Err: err}
+	}
+	rules, err := ignoreRules(root)
+	if err != nil {
+		return &InvalidError{Chart: fmt.Sprintf("%q", source.Path), Err: err}
+	}
+	for _, output := range source.Outputs {
+		if name, packs := wouldPack(root, rules, output); packs {
+			return &SourceError{
+				Path: source.Path, Reason: fmt.Sprintf("the chart's folder would pack %s, which is written from what the chart is, so that the two could never agree", name),
+				Advice: fmt.Sprintf("list %s in the chart's .helmignore, or keep it outside of the chart's folder", name),
+			}
+		}
+	}
+	return nil
+}
+
+// wouldPack says whether a path, there or not, lies in the folder and is not
+// ignored, and gives its name in it.
+func wouldPack(root string, rules *ignore.Rules, output string) (string, bool) {
+	parent, err := filepath.EvalSymlinks(filepath.Dir(output))
+	if err != nil {
+		return "", false // nothing can be written there
+	}
+	if parent, err = filepath.Abs(parent); err != nil {
+		return "", false
+	}
+	if root, err = filepath.Abs(root); err != nil {
+		return "", false
+	}
+	name, err := filepath.Rel(root, filepath.Join(parent, filepath.Base(output)))
+	if err != nil || name == "." || name == ".." || strings.HasPrefix(name, ".."+string(filepath.Separator)) {
+		return "", false
+	}
+	name = filepath.ToSlash(name)
+	for at, c := range name {
+		if c != '/' {
+			continue
+		}
+		if info, err := os.Stat(filepath.Join(root, name[:at])); err == nil && rules.Ignore(name[:at], info) {
+			return "", false
+		}
+	}
+	file, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
+	if err != nil {
+		file, err = os.Stat(filepath.Join(root, "Chart.yaml")) // a file like that which will be there
+	}
+	return name, err == nil && !rules.Ignore(name, file)
 }
 
 // walker collects the files of one folder.

@@ -23,7 +23,9 @@ const instanceLabel = "waybill/instance"
 // components may be.
 
 // isHome reports whether a target is the component's own namespace.
-func (c Component) isHome(t target) bool { return t.groupKind() == "Namespace" && t.name() == c.Namespace }
+func (c Component) isHome(t target) bool {
+	return t.groupKind() == "Namespace" && t.name() == c.Namespace
+}
 
 // mayAdopt reports whether a live namespace was made for the component's
 // instance, or given to it by its label.

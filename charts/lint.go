@@ -20,7 +20,7 @@ const (
 	Warning Severity = "warning"
 )
 
-// Rules of [Chart.Lint] and [CheckNumbers].
+// Rules of [Chart.Lint].
 const (
 	RuleRender     = "render"     // the chart does not render
 	RuleRecord     = "record"     // Helm's record is too large for a Secret, or nearly

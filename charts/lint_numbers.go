@@ -4,13 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
-	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 )
 
 // A LargeNumber is a number that may not come out of templates as it went in.
@@ -78,93 +73,4 @@ func isLarge(text string) (large, lost bool) {
 		return false, false
 	}
 	return true, !i.IsInt64()
-}
-
-var (
-	leadingZero = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
-	exponent    = regexp.MustCompile(`^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$`)
-	digitsOnly  = regexp.MustCompile(`^[-+]?[1-9][0-9]*$`)
-)
-
-// CheckNumbers reads the text of a values file for what YAML takes as a number
-// of another value than it seems to have, because it is not in quotes: 0123
-// (83), 12e3 (12000), integers that lose digits. The findings have line and
-// column. Text that is no YAML has none; whoever reads its values says so.
-func CheckNumbers(name string, text []byte) (findings []Finding) {
-	defer func() {
-		if recover() != nil { // of a parser over strange input
-			findings = nil
-		}
-	}()
-	file, err := parser.ParseBytes(text, 0)
-	if err != nil {
-		return nil
-	}
-	v := &numberVisitor{name: name}
-	for _, doc := range file.Docs {
-		if doc.Body != nil {
-			ast.Walk(v, doc.Body)
-		}
-	}
-	return v.found
-}
-
-type numberVisitor struct {
-	name  string
-	found []Finding
-}
-
-func (v *numberVisitor) Visit(n ast.Node) ast.Visitor {
-	switch n := n.(type) {
-	case *ast.MappingValueNode:
-		if n.Value != nil {
-			ast.Walk(v, n.Value)
-		}
-		return nil // keys are text whatever they look like
-	case *ast.LiteralNode:
-		return nil // a block of text
-	case *ast.IntegerNode, *ast.FloatNode, *ast.StringNode:
-		v.scalar(n)
-	}
-	return v
-}
-
-func (v *numberVisitor) scalar(n ast.Node) {
-	t := n.GetToken()
-	if t == nil || t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType {
-		return
-	}
-	text := strings.TrimSpace(t.Value)
-	var message string
-	switch {
-	case leadingZero.MatchString(text), exponent.MatchString(text):
-		read := readAs(text)
-		if read == "" || read == text {
-			return
-		}
-		message = fmt.Sprintf("%s without quotes is the number %s; put it in quotes if it is text", text, read)
-	case digitsOnly.MatchString(text):
-		large, lost := isLarge(text)
-		if !large {
-			return
-		}
-		message = LargeNumber{Path: strings.TrimPrefix(n.GetPath(), "$."), Value: text, Lost: lost}.String()
-	default:
-		return
-	}
-	v.found = append(v.found, Finding{
-		Severity: Warning, Rule: RuleNumber, File: v.name,
-		Line: t.Position.Line, Column: t.Position.Column,
-		Path: strings.TrimPrefix(n.GetPath(), "$."), Message: message,
-	})
-}
-
-// readAs is the number a scalar becomes, or nothing when it stays text.
-func readAs(scalar string) string {
-	values, err := parseValues([]byte("v: " + scalar))
-	if err != nil {
-		return ""
-	}
-	n, _ := values["v"].(json.Number)
-	return n.String()
 }

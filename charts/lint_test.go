@@ -133,44 +133,6 @@ func TestLint(t *testing.T) {
 	}
 }
 
-func TestCheckNumbers(t *testing.T) {
-	text := `mode: 0123
-tag: 0089
-quoted: "0123"
-single: '0123'
-block: |
-  0123
-0123: key
-hash: 12e3
-float: 1.5
-zero: 0
-version: 0.1
-id: 12345678901234567
-huge: [123456789012345678901]
-anchor: &a 007
-date: 2024-01-02
-hex: 0x1F
-`
-	var got []string
-	for _, f := range CheckNumbers("values.yaml", []byte(text)) {
-		got = append(got, f.String())
-	}
-	want := []string{
-		"values.yaml:1:7: 0123 without quotes is the number 83; put it in quotes if it is text",
-		"values.yaml:2:6: 0089 without quotes is the number 89; put it in quotes if it is text",
-		"values.yaml:8:7: 12e3 without quotes is the number 12000; put it in quotes if it is text",
-		"values.yaml:12:5: id: 12345678901234567 is above 2^53; templates that calculate with it or make JSON of it change its last digits; put it in quotes where the chart takes text",
-		"values.yaml:13:8: huge[0]: 123456789012345678901 has more digits than a 64-bit integer holds and is changed; put it in quotes",
-		"values.yaml:14:12: 007 without quotes is the number 7; put it in quotes if it is text",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if got := CheckNumbers("values.yaml", []byte("a: [")); got != nil {
-		t.Errorf("text that is no YAML: %v", got)
-	}
-}
-
 func TestLargeNumbers(t *testing.T) {
 	values, err := Merge(
 		Layer{YAML: []byte("edge: 9007199254740992\nover: 9007199254740993\nmost: 9223372036854775807\nlost: 9223372036854775808\nneg: -9007199254740993\nbig: 1e30\nfraction: 1.5\ntext: \"9223372036854775808\"\n")},

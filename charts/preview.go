@@ -29,8 +29,8 @@ type Preview struct {
 	// Provides are the kinds that CRDs of this chart serve, be they in crds/ or
 	// in templates.
 	Provides []Kind
-	// Missing are kinds that the chart uses and neither the cluster nor the
-	// chart itself serves. Another component may provide them.
+	// Missing are kinds that the chart uses and neither the cluster serves nor
+	// its crds/ brings. Another component may provide them.
 	Missing []Kind
 	// MissingNamespaces do not exist and are not made by the chart;
 	// EndingNamespaces are being deleted. The component's own is among them
@@ -175,8 +175,15 @@ func (f *inspection) provides() []Kind {
 	return kindsOf(all)
 }
 
+// missing are the kinds that Helm would not find: it looks them all up before
+// it creates the first object, so a CRD among the templates or hooks comes too
+// late.
 func (f *inspection) missing() []Kind {
-	own := f.provides()
+	var first []*unstructured.Unstructured
+	for _, crd := range f.crds {
+		first = append(first, crd.object)
+	}
+	own := kindsOf(first)
 	missing := map[Kind]bool{}
 	for _, object := range f.unserved {
 		kind := Kind{APIVersion: object.GetAPIVersion(), Kind: object.GetKind()}

@@ -18,6 +18,10 @@ import (
 type Source struct {
 	// Path is a chart's folder or its .tgz, relative to the release file.
 	Path string
+	// Outputs are files and folders that are written from what the chart is,
+	// such as the lock. A folder that would pack one of them is refused: it
+	// would be another chart as soon as that is written.
+	Outputs []string
 }
 
 // A SourceError reports a path where no chart is.
@@ -74,7 +78,7 @@ func Resolve(ctx context.Context, baseDir string, src Source) (*Chart, error) {
 	var c *Chart
 	switch {
 	case info.IsDir():
-		c, err = resolveFolder(src.Path, full)
+		c, err = resolveFolder(src, full)
 	case info.Mode().IsRegular():
 		c, err = resolveArchive(src.Path, full, info)
 	default:

@@ -121,6 +121,9 @@ func (a *analysis) checkKinds() {
 				continue
 			}
 			message := "the cluster does not know the kind " + kind
+			if brings(s) {
+				message += ", whose CRD is among the chart's templates and not in its crds/: Helm does not create both in one go"
+			}
 			if at := slices.IndexFunc(a.subjects[i:], brings); at > 0 {
 				message += ", and component " + a.subjects[i+at].Name + ", which brings it, comes later: let this one need it"
 			}

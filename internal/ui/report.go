@@ -105,6 +105,7 @@ func ofUsage(_ string, err error) (int, string, bool) {
 func ofRegistry(name string, err error) (int, string, bool) {
 	var (
 		location    *registry.LocationError
+		tag         *registry.TagError
 		choice      *registry.ChoiceError
 		notFound    *registry.NotFoundError
 		denied      *registry.DeniedError
@@ -114,9 +115,11 @@ func ofRegistry(name string, err error) (int, string, bool) {
 		credentials *registry.CredentialsError
 	)
 	switch {
+	case errors.As(err, &tag):
+		return ExitUsage, "", true
 	case errors.As(err, &location):
-		if location.Meant != "" {
-			return ExitUsage, "did you mean " + location.Meant + "?", true
+		if location.Meant != "" || location.Err != nil { // the message says what to do
+			return ExitUsage, "", true
 		}
 		return ExitUsage, "a location is oci://HOST/PATH:TAG, a FILE.tar or a FOLDER", true
 	case errors.As(err, &choice):
@@ -169,9 +172,14 @@ func ofBundle(name string, err error) (int, string, bool) {
 		content *bundle.ContentError
 		newer   *bundle.NewerError
 		roles   *bundle.UnknownRoleError
+
+		version    *bundle.VersionError
+		annotation *bundle.AnnotationError
 	)
 	switch {
 	case errors.As(err, &file):
+		return ExitUsage, "", true
+	case errors.As(err, &version), errors.As(err, &annotation):
 		return ExitUsage, "", true
 	case errors.Is(err, bundle.ErrNoVersion):
 		return ExitUsage, "write version: into the release file, or give --version", true
@@ -225,7 +233,7 @@ func ofRollout(name string, err error) (int, string, bool) {
 	case errors.As(err, &interrupted):
 		return ExitInterrupted, "the attempt is recorded; running it again goes on from here", true
 	case errors.As(err, &partial):
-		return ExitPartial, "`" + name + " status " + partial.Outcome.Instance + "` shows what stands; running the install again goes on from here", true
+		return ExitPartial, "`" + name + " status " + partial.Outcome.Instance + "` shows what stands; running the same command again goes on from here", true
 	case errors.As(err, &refused):
 		return ExitPlan, "nothing was changed in the cluster", true
 	case errors.As(err, &held):
