@@ -41,7 +41,7 @@ func fetch(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, li
 	if err != nil {
 		return nil, fetchError(err, desc, o)
 	}
-	defer rc.Close() //nolint:errcheck // nothing was written
+	defer rc.Close() // nothing was written
 	data, err := io.ReadAll(io.LimitReader(rc, desc.Size+1))
 	switch {
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
@@ -61,7 +61,7 @@ func hash(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, o o
 	if err != nil {
 		return fetchError(err, desc, o)
 	}
-	defer rc.Close() //nolint:errcheck // nothing was written
+	defer rc.Close() // nothing was written
 	verifier := desc.Digest.Verifier()
 	n, err := io.Copy(verifier, io.LimitReader(rc, desc.Size+1))
 	switch {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	compiler "github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
@@ -47,7 +48,7 @@ func lockedValues(schema map[string]any, values map[string]any, path []string) [
 	}
 	var problems []Problem
 	for _, key := range sortedKeys(values) {
-		here := append(path[:len(path):len(path)], key)
+		here := slices.Concat(path, []string{key})
 		below, named := properties[key]
 		if !named && !openTo(schema, key) {
 			problems = append(problems, Problem{Path: pathText(here), Message: "the release locks it: its parameters do not name it"})

@@ -2,6 +2,7 @@ package charts
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -119,6 +120,6 @@ func (o RenderOptions) capabilities() (*chartutil.Capabilities, error) {
 	if !o.OnlyAPIVersions {
 		known = caps.APIVersions
 	}
-	caps.APIVersions = append(known[:len(known):len(known)], o.APIVersions...)
+	caps.APIVersions = slices.Concat(known, o.APIVersions)
 	return caps, nil
 }

@@ -66,7 +66,7 @@ func coalesce(loaded *chart.Chart, values map[string]any) (all map[string]any, e
 
 func (e *Effective) collect(values map[string]any, path []string, from origins) {
 	for _, key := range sortedKeys(values) {
-		here := append(path[:len(path):len(path)], key)
+		here := slices.Concat(path, []string{key})
 		if below, ok := values[key].(map[string]any); ok && len(below) > 0 {
 			e.collect(below, here, from)
 			continue

@@ -74,7 +74,7 @@ func (c *Cluster) Fail(ctx context.Context, namespace, helmRelease string, numbe
 	}
 	at := slices.IndexFunc(releases, func(rel *release.Release) bool { return rel.Version == number })
 	if at < 0 {
-		return fmt.Errorf("Helm release %s/%s has no revision %d", namespace, helmRelease, number)
+		return fmt.Errorf("no revision %d of Helm release %s/%s", number, namespace, helmRelease)
 	}
 	rel := releases[at]
 	switch {

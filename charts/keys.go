@@ -66,7 +66,7 @@ func (k *keyCheck) values(values map[string]any, known *keyNode, path []string, 
 		return
 	}
 	for _, key := range sortedKeys(values) {
-		here := append(path[:len(path):len(path)], key)
+		here := slices.Concat(path, []string{key})
 		child, ok := known.children[key]
 		if !ok {
 			if !mentioned(key, documented) {
@@ -161,7 +161,7 @@ func (n *keyNode) find(key string) []string {
 			return append(p.path, key)
 		}
 		for _, name := range sortedKeys(p.node.children) {
-			path := append(p.path[:len(p.path):len(p.path)], name)
+			path := slices.Concat(p.path, []string{name})
 			queue = append(queue, step{node: p.node.children[name], path: path})
 		}
 	}

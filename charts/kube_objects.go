@@ -58,7 +58,6 @@ type target struct {
 }
 
 func (t target) kind() string      { return t.mapping.GroupVersionKind.Kind }
-func (t target) group() string     { return t.mapping.GroupVersionKind.Group }
 func (t target) groupKind() string { return t.mapping.GroupVersionKind.GroupKind().String() }
 func (t target) namespace() string { return t.object.GetNamespace() }
 func (t target) name() string      { return t.object.GetName() }

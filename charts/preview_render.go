@@ -131,7 +131,7 @@ func dryRun(config *action.Configuration, comp Component, as rendering) (record 
 		crds = append(crds, File{Name: crd.Filename, Data: crd.File.Data})
 	}
 	if record == nil {
-		return nil, nil, fmt.Errorf("Helm returned no record of %s", comp.title())
+		return nil, nil, fmt.Errorf("no record of %s came back from Helm", comp.title())
 	}
 	return record, crds, nil
 }

@@ -65,7 +65,7 @@ func (a *archiveBlobs) scan(size int64, place string) error {
 	end := int64(0)
 	for {
 		header, err := reader.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {

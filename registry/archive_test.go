@@ -35,7 +35,7 @@ func readTar(t testing.TB, path string) []tarFile {
 	r := tar.NewReader(bytes.NewReader(data))
 	for {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return out
 		}
 		if err != nil {

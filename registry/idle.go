@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -135,7 +136,7 @@ func (b *idleResponseBody) Read(p []byte) (int, error) {
 	b.watch.start()
 	defer b.watch.stop()
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = b.watch.explain(err)
 	}
 	return n, err

@@ -94,7 +94,7 @@ func hasIn(blobs blobStore, desc ocispec.Descriptor, place string) (bool, error)
 	return true, nil
 }
 
-func (p *localPlace) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
+func (p *localPlace) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	desc, err := resolveIn(p.index, p.blobs, reference, p.place)
 	if errors.Is(err, errUnlisted) {
 		return desc, &NotFoundError{Ref: p.place, What: whatFor(reference), Err: errdef.ErrNotFound}

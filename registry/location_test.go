@@ -136,7 +136,7 @@ func TestParseLocationSaysWhatWasMeant(t *testing.T) {
 		"nginx:1":                                "oci://HOST/nginx:1",
 		"./new.tgz":                              "./new.tar",
 		"./new.tar.gz":                           "./new.tar",
-		" new.tar":                               "new.tar",
+		" new.tar":                               "new.tar", //nolint:gocritic // a space in front is what is tested
 		"new.tar#":                               "new.tar#NAME",
 		"oci-layout:":                            "oci-layout:PATH",
 		"oci://registry.example":                 "oci://registry.example/PATH:TAG",

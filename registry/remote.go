@@ -271,7 +271,7 @@ func (r *resumingReader) resume() error {
 }
 
 func (r *resumingReader) fail(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return err // too short: the check after this one says so
 	}
 	return r.place.failed(err, describe(r.desc), r.desc, true)

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -69,7 +70,7 @@ func (r *checkedReader) Read(p []byte) (int, error) {
 		return 0, r.err
 	case r.left == 0:
 		return n, nil
-	case err == io.EOF || err == io.ErrUnexpectedEOF:
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		r.err = r.wrong(fmt.Sprintf("truncated: %d of %d bytes", r.desc.Size-r.left, r.desc.Size))
 		return n, r.err
 	case err != nil:

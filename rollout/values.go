@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -62,8 +63,8 @@ func (c *component) layer(req *Request, found fromCluster) error {
 		site = append(site, Layer{Name: "site file, values", Values: c.site.Values})
 	}
 	site = append(site, found.targeted...)
-	c.siteLayers = append(site, req.Values[c.Name]...)
-	c.layers = append(layers, c.siteLayers...)
+	c.siteLayers = slices.Concat(site, req.Values[c.Name])
+	c.layers = slices.Concat(layers, c.siteLayers)
 	return nil
 }
 

@@ -62,7 +62,7 @@ func LoadKey(ctx context.Context, ref string) (Key, error) {
 // Errors are [*KeyError].
 func ParseKey(name string, data []byte) (Key, error) {
 	name = mask(name)
-	switch kind, _ := pemKind(data); kind {
+	switch kind := pemKind(data); kind {
 	case kindPublic:
 	case kindEncrypted, kindPrivate:
 		return Key{}, &KeyError{Ref: name, Reason: "this is a private key; verification wants the public key that belongs to it (of a cosign.key: cosign.pub, or `cosign public-key --key`)"}
@@ -239,22 +239,22 @@ const (
 )
 
 // pemKind says what the first PEM block is.
-func pemKind(data []byte) (keyKind, *pem.Block) {
+func pemKind(data []byte) keyKind {
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return kindNone, nil
+		return kindNone
 	}
 	switch {
 	case block.Type == "ENCRYPTED COSIGN PRIVATE KEY", block.Type == "ENCRYPTED SIGSTORE PRIVATE KEY":
-		return kindEncrypted, block
+		return kindEncrypted
 	case strings.HasSuffix(block.Type, "PRIVATE KEY"):
-		return kindPrivate, block
+		return kindPrivate
 	case block.Type == "PUBLIC KEY", block.Type == "RSA PUBLIC KEY":
-		return kindPublic, block
+		return kindPublic
 	case block.Type == "CERTIFICATE":
-		return kindCertificate, block
+		return kindCertificate
 	}
-	return kindNone, block
+	return kindNone
 }
 
 // secretsInReference finds what must not be printed of a reference: the PIN

@@ -52,7 +52,7 @@ func loadLocalSigner(ref string, password func() ([]byte, error)) (signature.Sig
 	if err != nil {
 		return nil, err
 	}
-	switch kind, _ := pemKind(data); kind {
+	switch kind := pemKind(data); kind {
 	case kindEncrypted:
 	case kindPublic:
 		return nil, &KeyError{Ref: mask(ref), Reason: "this is a public key; signing wants the private key"}

@@ -71,7 +71,7 @@ type planResult struct {
 func showPlan(c *cli.Context, runner *rollout.Runner, cluster *charts.Cluster, src *source, form flags.Form) error {
 	plan, err := runner.Plan(c.Context, src.request)
 	var refused *rollout.RefusedError
-	if err != nil && !(errors.As(err, &refused) && plan != nil) {
+	if err != nil && (plan == nil || !errors.As(err, &refused)) {
 		return err
 	}
 	result := planResult{Plan: plan}

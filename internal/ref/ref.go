@@ -29,7 +29,7 @@ type Reference struct {
 }
 
 // maxName is the limit on host and path together, as distribution has it.
-const maxName = reference.NameTotalLengthMax
+const maxName = reference.RepositoryNameTotalLengthMax
 
 var (
 	hostPattern = regexp.MustCompile(`^` + reference.DomainRegexp.String() + `$`)

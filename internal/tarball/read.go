@@ -75,7 +75,7 @@ func ReadGzip(r io.Reader, l Limits) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	defer zr.Close() //nolint:errcheck // closing a reader frees nothing that was written
+	defer zr.Close() // closing a reader frees nothing that was written
 	return Read(zr, l)
 }
 
