@@ -30,6 +30,7 @@ type collected struct {
 	signatures []attachment
 	denied     []error
 	warnings   []string
+	lost       []digest.Digest // listed as sigstore bundles, and not there
 }
 
 // collect finds the signatures of subject in both forms. Bytes that are not
@@ -137,6 +138,9 @@ func (c *collector) referrer(ctx context.Context, desc ocispec.Descriptor) error
 		return nil // it has no layer that claims to be a signature
 	case errors.Is(err, errdef.ErrNotFound):
 		c.warnings = append(c.warnings, fmt.Sprintf("%s refers to %s, but is not there", desc.Digest, c.subject.Digest))
+		if isBundleLayer(desc.ArtifactType) {
+			c.lost = append(c.lost, desc.Digest)
+		}
 		return nil
 	case err != nil:
 		return err

@@ -80,6 +80,8 @@ type RefusedError struct {
 	// Denied are the look-ups that the registry refused to answer, so that
 	// absence is not proven.
 	Denied []error
+	// Warnings are oddities of the look-up that may explain it.
+	Warnings []string
 }
 
 func (e *RefusedError) Error() string {
@@ -93,6 +95,9 @@ func (e *RefusedError) Error() string {
 	}
 	for _, err := range e.Denied {
 		fmt.Fprintf(&b, "\n  not answered: %s", firstLine(err))
+	}
+	for _, warning := range e.Warnings {
+		fmt.Fprintf(&b, "\n  seen: %s", warning)
 	}
 	if len(e.Others) > 0 {
 		fmt.Fprintf(&b, "\n  signatures exist here for other digests: %s", joinDigests(e.Others))

@@ -57,6 +57,8 @@ func Verify(ctx context.Context, src Source, desc ocispec.Descriptor, p Policy) 
 			result.Warnings = append(result.Warnings, "not answered: "+firstLine(err))
 		}
 		return result, nil
+	case len(all.signatures) == 0 && len(all.lost) > 0:
+		return Result{}, &ContentError{Digest: all.lost[0], Reason: fmt.Sprintf("is listed as a signature of %s, and is not there", desc.Digest)}
 	case r.AllowUnsigned && len(all.signatures) == 0 && len(all.denied) == 0:
 		result.Unsigned = true
 		result.Text = []string{"there is no signature; the policy allows that"}
@@ -79,7 +81,7 @@ func (r *Result) accept(accepted map[string]verdict, rules *rules) {
 }
 
 func (r *rules) refuse(ctx context.Context, src Source, d digest.Digest, all *collected, accepted int) error {
-	refused := &RefusedError{Digest: d, Wanted: r.wanted(), Denied: all.denied}
+	refused := &RefusedError{Digest: d, Wanted: r.wanted(), Denied: all.denied, Warnings: all.warnings}
 	for _, s := range all.signatures {
 		refused.Found = append(refused.Found, s.found)
 	}
