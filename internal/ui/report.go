@@ -102,7 +102,7 @@ func ofUsage(_ string, err error) (int, string, bool) {
 	return 0, "", false
 }
 
-func ofRegistry(name string, err error) (int, string, bool) {
+func ofRegistry(_ string, err error) (int, string, bool) {
 	var (
 		location    *registry.LocationError
 		tag         *registry.TagError
@@ -140,7 +140,7 @@ func ofRegistry(name string, err error) (int, string, bool) {
 	return 0, "", false
 }
 
-func ofSigning(name string, err error) (int, string, bool) {
+func ofSigning(_ string, err error) (int, string, bool) {
 	var (
 		content  *signing.ContentError
 		refused  *signing.RefusedError
@@ -153,6 +153,8 @@ func ofSigning(name string, err error) (int, string, bool) {
 		return ExitCorrupt, "copy it again from where it came", true
 	case errors.As(err, &noPolicy):
 		return ExitRefused, "name who may sign with --key FILE (or --certificate-identity and --certificate-oidc-issuer), --policy FILE or the site file's verify; --policy none verifies nothing and is recorded", true
+	case errors.As(err, &refused) && len(refused.Found) == 0 && len(refused.Denied) == 0:
+		return ExitRefused, "a tool that copied it may have left its signatures behind: copy the tag " + signing.SignatureTag(refused.Digest) + " (or the referrers) too", true
 	case errors.As(err, &refused):
 		return ExitRefused, "", true
 	case errors.As(err, &policy):
@@ -163,7 +165,7 @@ func ofSigning(name string, err error) (int, string, bool) {
 	return 0, "", false
 }
 
-func ofBundle(name string, err error) (int, string, bool) {
+func ofBundle(_ string, err error) (int, string, bool) {
 	var (
 		file    *bundle.FileError
 		lint    *bundle.LintError
@@ -197,7 +199,7 @@ func ofBundle(name string, err error) (int, string, bool) {
 	return 0, "", false
 }
 
-func ofCharts(name string, err error) (int, string, bool) {
+func ofCharts(_ string, err error) (int, string, bool) {
 	var (
 		unreachable *charts.UnreachableError
 		source      *charts.SourceError

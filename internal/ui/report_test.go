@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/opencontainers/go-digest"
+
 	"waybill/bundle"
 	"waybill/charts"
 	"waybill/internal/door"
@@ -37,7 +39,7 @@ func TestExitCodes(t *testing.T) {
 		"values":                {&charts.LayerError{Err: errors.New("x")}, ExitUsage},
 		"unknown in a request":  {&rollout.UnknownError{}, ExitUsage},
 		"request":               {&rollout.UsageError{}, ExitUsage},
-		"refused signature":     {&signing.RefusedError{}, ExitRefused},
+		"refused signature":     {&signing.RefusedError{Digest: digest.FromString("root")}, ExitRefused},
 		"no policy":             {&door.NoPolicyError{}, ExitRefused},
 		"downgrade":             {&rollout.DowngradeError{}, ExitRefused},
 		"not found":             {&registry.NotFoundError{}, ExitNotFound},
