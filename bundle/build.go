@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -32,40 +31,56 @@ type BuildOptions struct {
 	OnSkipped   func(ocispec.Descriptor) // for what was there already; may run at the same time
 }
 
-// Build packs a release into dst and returns the descriptor of its root. The
-// order is blobs, then the manifests, then the root; nothing is tagged. What is
-// there already is not pushed again. At the end what was pushed is read back.
-// The same spec gives the same digest, always and everywhere.
+// Build packs a release into dst and returns the descriptor of its root: [Pack]
+// and [Packed.Push] in one, with the errors of both.
+func Build(ctx context.Context, dst content.Storage, spec Spec, opts BuildOptions) (ocispec.Descriptor, error) {
+	packed, err := Pack(ctx, spec)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	return packed.Root, packed.Push(ctx, dst, opts)
+}
+
+// A Packed bundle is ready to be pushed to any number of places.
+type Packed struct {
+	Root ocispec.Descriptor // what every place will hold
+
+	packing *packing
+}
+
+// Pack makes the bundle of a release without pushing anything, so that its
+// digest is known before a place is touched. The same spec gives the same
+// digest, always and everywhere.
 //
 // It returns a [FileError] for a release or values file that does not parse, a
 // [LintError], a [StaleError] when lock, release file and charts do not belong
-// together, a [ContentError] when a chart or what was read back is not what it
-// should be, and dst's errors, each with the digest.
-func Build(ctx context.Context, dst content.Storage, spec Spec, opts BuildOptions) (ocispec.Descriptor, error) {
+// together, an [AnnotationError], and a [ContentError] when a chart is not what
+// it should be.
+func Pack(ctx context.Context, spec Spec) (*Packed, error) {
 	if spec.Release == nil {
 		rel, err := ParseRelease("release file", spec.ReleaseFile)
 		if err != nil {
-			return ocispec.Descriptor{}, err
+			return nil, err
 		}
 		spec.Release = rel
 	}
 	if err := spec.check(); err != nil {
-		return ocispec.Descriptor{}, err
+		return nil, err
 	}
 	p := newPacking()
 	release, err := p.release(spec)
 	if err != nil {
-		return ocispec.Descriptor{}, err
+		return nil, err
 	}
 	charts, err := p.charts(ctx, spec)
 	if err != nil {
-		return ocispec.Descriptor{}, err
+		return nil, err
 	}
 	root, err := p.root(spec, append([]ocispec.Descriptor{release}, charts...))
 	if err != nil {
-		return ocispec.Descriptor{}, err
+		return nil, err
 	}
-	return root, p.push(ctx, dst, root, opts)
+	return &Packed{Root: root, packing: p}, nil
 }
 
 // check finds what does not belong together before anything is made.
@@ -93,9 +108,18 @@ func (s Spec) check() error {
 		}
 	}
 	for _, key := range sortedKeys(s.Annotations) {
-		if key == ocispec.AnnotationTitle || key == ocispec.AnnotationVersion || strings.HasPrefix(key, "waybill.") {
-			return fmt.Errorf("annotation %q belongs to the bundle itself", key)
+		if err := CheckAnnotation(key); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// CheckAnnotation returns an [AnnotationError] for the key of an annotation
+// that the bundle writes itself.
+func CheckAnnotation(key string) error {
+	if key == ocispec.AnnotationTitle || key == ocispec.AnnotationVersion || strings.HasPrefix(key, "waybill.") {
+		return &AnnotationError{Key: key}
 	}
 	return nil
 }
@@ -270,80 +294,4 @@ func (p *packing) root(spec Spec, entries []ocispec.Descriptor) (ocispec.Descrip
 		return ocispec.Descriptor{}, fmt.Errorf("writing the bundle's index: %w", err)
 	}
 	return root, nil
-}
-
-// push pushes blobs, then manifests, then the root, and reads back.
-func (p *packing) push(ctx context.Context, dst content.Storage, root ocispec.Descriptor, opts BuildOptions) error {
-	var children []item
-	for _, i := range sortedItems(p.manifests) {
-		if i.desc.Digest != root.Digest {
-			children = append(children, i)
-		}
-	}
-	for _, step := range [][]item{sortedItems(p.blobs), children, {p.manifests[root.Digest]}} {
-		err := each(ctx, opts.Concurrency, step, func(ctx context.Context, i item) error {
-			return pushItem(ctx, dst, i, opts)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return p.readBack(ctx, dst, opts)
-}
-
-func sortedItems(items map[digest.Digest]item) []item {
-	sorted := make([]item, 0, len(items))
-	for _, i := range items {
-		sorted = append(sorted, i)
-	}
-	slices.SortFunc(sorted, func(a, b item) int { return strings.Compare(a.desc.Digest.String(), b.desc.Digest.String()) })
-	return sorted
-}
-
-func pushItem(ctx context.Context, dst content.Storage, i item, opts BuildOptions) error {
-	there, err := dst.Exists(ctx, i.desc)
-	if err != nil {
-		return fmt.Errorf("asking for %s: %w", i.desc.Digest, err)
-	}
-	if there {
-		if opts.OnSkipped != nil {
-			opts.OnSkipped(i.desc)
-		}
-		return nil
-	}
-	data := i.data
-	if i.from != nil {
-		if data, err = fetch(ctx, i.from, i.desc, maxBlobBytes, owner{}); err != nil {
-			return err
-		}
-	}
-	if err := dst.Push(ctx, i.desc, bytes.NewReader(data)); err != nil && !alreadyThere(err) {
-		return fmt.Errorf("pushing %s: %w", i.desc.Digest, err)
-	}
-	if opts.OnPushed != nil {
-		opts.OnPushed(i.desc)
-	}
-	return nil
-}
-
-// readBack fetches every manifest again and asks for every blob: success is said
-// of what is there, not of what was sent.
-func (p *packing) readBack(ctx context.Context, dst content.Storage, opts BuildOptions) error {
-	err := each(ctx, opts.Concurrency, sortedItems(p.manifests), func(ctx context.Context, i item) error {
-		_, err := fetch(ctx, dst, i.desc, maxManifestBytes, owner{})
-		return err
-	})
-	if err == nil {
-		err = each(ctx, opts.Concurrency, sortedItems(p.blobs), func(ctx context.Context, i item) error {
-			there, err := dst.Exists(ctx, i.desc)
-			if err == nil && !there {
-				err = owner{}.wrong(i.desc.Digest, "missing")
-			}
-			return err
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("reading back what was pushed: %w", err)
-	}
-	return nil
 }

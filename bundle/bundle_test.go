@@ -38,7 +38,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	_, err = b.Chart(t.Context(), "wbe")
-	if want := `no component "wbe"; there are admin, db, rules, web`; errText(err) != want {
+	if want := `no component "wbe"; there are admin, db, rules, web; did you mean "web"?`; errText(err) != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 }

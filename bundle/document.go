@@ -22,6 +22,8 @@ const (
 	maxDocumentBytes = 4 << 20
 	maxExpandedBytes = 16 << 20 // after every alias is replaced by what it stands for
 	maxProblems      = 100      // reported of one document
+	maxNesting       = 500      // lists and mappings in each other
+	maxPlacedNesting = 200      // of a text that goccy's parser is asked about; it takes memory with the square
 )
 
 // A document is a YAML text read twice: by sigs.k8s.io/yaml for its content,
@@ -97,9 +99,13 @@ func emptyNode() *yaml.Node {
 }
 
 // syntaxProblem reports a text that is no YAML. The error of the scanner has no
-// place as data, so goccy's parser is asked for one.
+// place as data, so goccy's parser is asked for one, unless the text is nested
+// so deep that this parser would take all memory.
 func syntaxProblem(data []byte, err error) Problem {
-	_, goccyErr := parser.ParseBytes(data, 0)
+	var goccyErr error
+	if nesting(data) <= maxPlacedNesting {
+		_, goccyErr = parser.ParseBytes(data, 0)
+	}
 	var syntax *goccy.SyntaxError
 	if errors.As(goccyErr, &syntax) && syntax.Token != nil && syntax.Token.Position != nil {
 		pos := syntax.Token.Position
@@ -108,36 +114,70 @@ func syntaxProblem(data []byte, err error) Problem {
 	return Problem{Message: "not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 }
 
-// checkExpansion bounds the size of the document with all aliases replaced,
-// and refuses an anchor that contains itself.
-func checkExpansion(root *yaml.Node) *Problem {
-	sizes := map[*yaml.Node]int64{} // by anchored node; -1 while it is being measured
-	var problem *Problem
-	var measure func(n *yaml.Node) int64
-	measure = func(n *yaml.Node) int64 {
-		if n.Kind == yaml.AliasNode {
-			size, seen := sizes[n.Alias]
-			if seen && size < 0 && problem == nil {
-				problem = &Problem{Line: n.Line, Column: n.Column, Message: fmt.Sprintf("anchor %q contains itself", n.Value)}
+// nesting guesses, from above, how deep lists and mappings stand in each other:
+// brackets that are open, and the longest run of "- " and "? " in a line.
+func nesting(data []byte) int {
+	deepest, open := 0, 0
+	for line := range bytes.Lines(data) {
+		deepest = max(deepest, bytes.Count(line, []byte("- "))+bytes.Count(line, []byte("? ")))
+		for _, c := range line {
+			switch c {
+			case '[', '{':
+				open++
+				deepest = max(deepest, open)
+			case ']', '}':
+				open = max(open-1, 0)
 			}
-			return max(size, 0)
 		}
-		if n.Anchor != "" {
-			sizes[n] = -1
-		}
-		size := int64(len(n.Value)) + 16
-		for _, child := range n.Content {
-			size = min(size+measure(child), maxExpandedBytes+1)
-		}
-		if n.Anchor != "" {
-			sizes[n] = size
-		}
-		return size
 	}
-	if size := measure(root); problem == nil && size > maxExpandedBytes {
-		problem = &Problem{Message: "its aliases expand to more than is allowed"}
+	return deepest
+}
+
+// checkExpansion bounds the size and the nesting of the document with all
+// aliases replaced, and refuses an anchor that contains itself.
+func checkExpansion(root *yaml.Node) *Problem {
+	x := expansion{anchored: map[*yaml.Node]extent{}}
+	if all := x.measure(root); x.problem == nil && all.size > maxExpandedBytes {
+		x.problem = &Problem{Message: "its aliases expand to more than is allowed"}
+	} else if x.problem == nil && all.depth > maxNesting {
+		x.problem = &Problem{Message: fmt.Sprintf("is nested deeper than %d levels", maxNesting)}
 	}
-	return problem
+	return x.problem
+}
+
+// An expansion measures what a document becomes with its aliases replaced.
+type expansion struct {
+	anchored map[*yaml.Node]extent // size -1 while it is being measured
+	problem  *Problem
+}
+
+// An extent is how large and how deep a node is with its aliases replaced.
+type extent struct {
+	size  int64
+	depth int
+}
+
+func (x *expansion) measure(n *yaml.Node) extent {
+	if n.Kind == yaml.AliasNode {
+		found, seen := x.anchored[n.Alias]
+		if seen && found.size < 0 && x.problem == nil {
+			x.problem = &Problem{Line: n.Line, Column: n.Column, Message: fmt.Sprintf("anchor %q contains itself", n.Value)}
+		}
+		return extent{max(found.size, 0), found.depth}
+	}
+	if n.Anchor != "" {
+		x.anchored[n] = extent{size: -1}
+	}
+	all := extent{size: int64(len(n.Value)) + 16}
+	for _, child := range n.Content {
+		below := x.measure(child)
+		all.size = min(all.size+below.size, maxExpandedBytes+1)
+		all.depth = max(all.depth, below.depth+1)
+	}
+	if n.Anchor != "" {
+		x.anchored[n] = all
+	}
+	return all
 }
 
 // checkKeys finds duplicate keys and keys that are no text, everywhere.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/opencontainers/go-digest"
+
+	"waybill/internal/near"
 )
 
 // ErrNotBundle is returned, wrapped, by [Open] for content that is no bundle:
@@ -15,6 +17,20 @@ var ErrNotBundle = errors.New("not a bundle")
 // ErrNoVersion is returned by [MakeLock] when neither the release file nor the
 // options say which version the release has.
 var ErrNoVersion = errors.New("the release has no version")
+
+// An AnnotationError reports an annotation that nobody but the bundle writes.
+type AnnotationError struct{ Key string }
+
+func (e *AnnotationError) Error() string {
+	return fmt.Sprintf("annotation %q belongs to the bundle itself", e.Key)
+}
+
+// A VersionError reports a release version that is no semantic version.
+type VersionError struct{ Version string }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("version %q is not a semantic version such as 1.2.3, without a leading v", e.Version)
+}
 
 // A Problem is one thing found in a document.
 type Problem struct {
@@ -123,7 +139,11 @@ type UnknownComponentError struct {
 }
 
 func (e *UnknownComponentError) Error() string {
-	return fmt.Sprintf("no component %q; there are %s", e.Name, strings.Join(e.Known, ", "))
+	text := fmt.Sprintf("no component %q; there are %s", e.Name, strings.Join(e.Known, ", "))
+	if meant := near.Word(e.Name, e.Known); meant != "" {
+		text += fmt.Sprintf("; did you mean %q?", meant)
+	}
+	return text
 }
 
 func quoteAll(words []string) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
@@ -78,14 +79,24 @@ func (o LockOptions) previous(component string) *LockedChart {
 	return nil
 }
 
+// maxVersion bounds a release's version, so that it fits into a registry's tag.
+const maxVersion = 128
+
+// CheckVersion returns a [VersionError] for what can't be a release's version.
+func CheckVersion(version string) error {
+	if _, err := semver.StrictNewVersion(version); err != nil || len(version) > maxVersion {
+		return &VersionError{Version: version}
+	}
+	return nil
+}
+
 // MakeLock resolves every component of the release and returns the lock and the
 // charts, by component. Entries of opts.Previous that are still allowed stay,
 // those of components that are gone are dropped.
 //
 // It returns a [LintError] for a release that [Release.Check] finds fault with,
-// [ErrNoVersion], an [UnknownComponentError] for a name in opts.Update, a
-// [FileError] for a version that is none, or the resolver's errors, joined,
-// each with its component.
+// [ErrNoVersion], a [VersionError], an [UnknownComponentError] for a name in
+// opts.Update, or the resolver's errors, joined, each with its component.
 func MakeLock(ctx context.Context, rel *Release, r Resolver, opts LockOptions) (*Lock, map[string]Chart, error) {
 	if err := rel.lintError(); err != nil {
 		return nil, nil, err
@@ -97,6 +108,9 @@ func MakeLock(ctx context.Context, rel *Release, r Resolver, opts LockOptions) (
 	}
 	if opts.version(rel) == "" {
 		return nil, nil, ErrNoVersion
+	}
+	if err := CheckVersion(opts.version(rel)); err != nil {
+		return nil, nil, err
 	}
 	resolved, err := resolveAll(ctx, rel, r, opts)
 	if err != nil {

@@ -120,7 +120,7 @@ func TestMakeLockRefuses(t *testing.T) {
 	if _, _, err := MakeLock(ctx, spec.Release, testCharts(), LockOptions{Update: []string{"wbe"}}); !isA[*UnknownComponentError](err) {
 		t.Errorf("unknown component: error is %v", err)
 	}
-	if _, _, err := MakeLock(ctx, spec.Release, testCharts(), LockOptions{Version: "v2"}); !isA[*FileError](err) {
+	if _, _, err := MakeLock(ctx, spec.Release, testCharts(), LockOptions{Version: "v2"}); !isA[*VersionError](err) {
 		t.Errorf("bad version: error is %v", err)
 	}
 	noVersion := *spec.Release

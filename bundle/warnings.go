@@ -67,6 +67,9 @@ func numberWarning(n *yaml.Node) string {
 	}
 	if wholeNumber.MatchString(text) {
 		number, ok := new(big.Int).SetString(text, 10)
+		if ok && !number.IsInt64() {
+			return fmt.Sprintf("%s has more digits than a 64-bit integer holds and loses some, as in Helm: quote it if it is text", text)
+		}
 		if limit := new(big.Int).Lsh(big.NewInt(1), 53); ok && number.CmpAbs(limit) > 0 {
 			return fmt.Sprintf("%s is above 2^53: a template that calculates with it loses digits; quote it if it is text", text)
 		}

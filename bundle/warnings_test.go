@@ -22,6 +22,7 @@ word: 0x
 neg: -9007199254740993
 edge: 9007199254740992
 tagged: !!str 0123
+lost: -12345678901234567890
 `
 	want := []Problem{
 		{2, 6, "big", "12345678901234567 is above 2^53: a template that calculates with it loses digits; quote it if it is text"},
@@ -31,6 +32,7 @@ tagged: !!str 0123
 		{7, 7, "base", "00 is read as the number 0, as Helm does: quote it if it is text"},
 		{11, 7, "nine", "0189 is read as the number 189, as Helm does: quote it if it is text"},
 		{13, 6, "neg", "-9007199254740993 is above 2^53: a template that calculates with it loses digits; quote it if it is text"},
+		{16, 7, "lost", "-12345678901234567890 has more digits than a 64-bit integer holds and loses some, as in Helm: quote it if it is text"},
 	}
 	if diff := cmp.Diff(want, NumberWarnings([]byte(text))); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
