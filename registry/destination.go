@@ -38,9 +38,10 @@ type Destination struct {
 // In a registry nothing happens before the first Push, and a tag is there as
 // soon as it is set. In a layout, which is made when it isn't there, blobs are
 // written at once and names appear with Commit. An archive appears with Commit,
-// whole, and replaces what was there under its name.
+// whole, and replaces what was there under its name; [Client.Held] says what
+// that is.
 //
-// Errors: *LocationError, *ContentError for a folder that is something else.
+// Errors: *LocationError for a path where something else is, *BusyError.
 func (c *Client) Create(_ context.Context, l Location) (*Destination, error) {
 	return c.create(l, false)
 }
@@ -98,10 +99,50 @@ func (d *Destination) Predecessors(ctx context.Context, desc ocispec.Descriptor)
 // org.opencontainers.image.ref.name of its entry in index.json. The manifest's
 // bytes stay as they are. Whether a tag may move is the caller's to decide.
 func (d *Destination) Tag(ctx context.Context, desc ocispec.Descriptor, name string) error {
-	if err := checkName(d.Location.Kind, name); err != nil {
-		return &LocationError{Input: name, Reason: "can't be a tag: " + err.Error()}
+	if err := CheckTag(d.Location.Kind, name); err != nil {
+		return err
 	}
 	return d.target.Tag(ctx, desc, name)
+}
+
+// CheckTag says, as a *TagError, whether name can be a tag in a registry, or a
+// name in an archive or layout. It asks nobody.
+func CheckTag(kind Kind, name string) error {
+	if err := checkName(kind, name); err != nil {
+		return &TagError{Tag: name, Err: err}
+	}
+	return nil
+}
+
+// Held lists what an archive or layout holds now, its roots with the names they
+// have; nothing when there is no such place yet. A registry holds what its tags
+// say, which [Destination.Resolve] tells one by one, and the list is empty.
+//
+// Errors: *LocationError for a path where something else is, *ContentError.
+func (c *Client) Held(ctx context.Context, l Location) ([]ocispec.Descriptor, error) {
+	if l.Kind == Registry || !exists(l.Path) || l.Kind == Layout && isFresh(l.Path) {
+		return nil, nil
+	}
+	p, err := openLocal(l)
+	if err != nil {
+		return nil, notOurs(err, l)
+	}
+	held, err := roots(ctx, p.index, p)
+	return held, errors.Join(err, p.Close())
+}
+
+// notOurs makes what stands in the way of writing a matter of the location: a
+// file or folder that is something else is not overwritten.
+func notOurs(err error, l Location) error {
+	var content *ContentError
+	if !errors.As(err, &content) {
+		return err
+	}
+	reason := "is a file that is no archive, or a damaged one, and is left alone; remove it first, or name another"
+	if l.Kind == Layout {
+		reason = "is a folder with other things in it and is left alone; name an empty or a new folder"
+	}
+	return &LocationError{Input: placeName(l), Reason: reason, Err: err}
 }
 
 // localName is what can be typed after a #. The image specification's grammar

@@ -13,6 +13,7 @@ type LocationError struct {
 	Input  string // as typed, without credentials
 	Reason string
 	Meant  string // what was probably meant; may be empty
+	Err    error  // what was found there instead, may be nil
 }
 
 func (e *LocationError) Error() string {
@@ -22,6 +23,19 @@ func (e *LocationError) Error() string {
 	}
 	return s
 }
+
+func (e *LocationError) Unwrap() error { return e.Err }
+
+// A TagError reports a word that can't be a tag of a registry, or a name in an
+// archive or layout.
+type TagError struct {
+	Tag string
+	Err error
+}
+
+func (e *TagError) Error() string { return fmt.Sprintf("%q can't be a tag: %v", e.Tag, e.Err) }
+
+func (e *TagError) Unwrap() error { return e.Err }
 
 // A ChoiceError reports a place with several things in it and no choice made.
 type ChoiceError struct {

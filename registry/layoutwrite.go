@@ -28,6 +28,9 @@ type layoutTarget struct {
 // none. A folder with other things in it is left alone.
 func createLayout(l Location) (*layoutTarget, error) {
 	t := &layoutTarget{location: l, staged: staged{place: placeName(l), into: folder(l.Path)}}
+	if exists(l.Path) && !isDirectory(l.Path) {
+		return nil, &LocationError{Input: l.String(), Reason: "is a file, not a folder"}
+	}
 	before, err := openLayout(l)
 	var notThere *LocationError
 	var incomplete *ContentError
@@ -39,7 +42,7 @@ func createLayout(l Location) (*layoutTarget, error) {
 		t.made = true
 	case errors.As(err, &incomplete) && isFresh(l.Path):
 	default:
-		return nil, err
+		return nil, notOurs(err, l)
 	}
 	if err := os.MkdirAll(l.Path, 0o755); err != nil {
 		return nil, fmt.Errorf("making layout %s: %w", t.place, plainPathError(err))

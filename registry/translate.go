@@ -55,7 +55,7 @@ func (c *Client) translate(err error, q asked) error {
 // isOurs says whether an error needs no translation any more.
 func isOurs(err error) bool {
 	return as[*NotFoundError](err) || as[*DeniedError](err) || as[*UnreachableError](err) || as[*ContentError](err) ||
-		as[*LocationError](err) || as[*ChoiceError](err) || as[*CredentialsError](err) || as[*BusyError](err) || as[*ResponseError](err)
+		as[*LocationError](err) || as[*ChoiceError](err) || as[*CredentialsError](err) || as[*BusyError](err) || as[*ResponseError](err) || as[*TagError](err)
 }
 
 func as[T error](err error) bool {
