@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"strings"
 
@@ -15,7 +13,6 @@ import (
 	"waybill/internal/flags"
 	"waybill/internal/ui"
 	"waybill/registry"
-	"waybill/signing"
 )
 
 func buildCommand() *cli.Command {
@@ -80,6 +77,9 @@ func buildOptionsFrom(c *cli.Context) (buildOptions, error) {
 	if err := flags.NoArgs(c); err != nil {
 		return opts, err
 	}
+	if err := checkVersion(opts.version); err != nil {
+		return opts, err
+	}
 	if err := needNoImages(opts.noImages, "build"); err != nil {
 		return opts, err
 	}
@@ -120,24 +120,17 @@ func buildAnnotations(c *cli.Context) (map[string]string, error) {
 	for _, pair := range c.StringSlice("annotation") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return nil, &flags.UsageError{Message: fmt.Sprintf("--annotation %q is not KEY=VALUE", pair)}
+			return nil, flags.Usagef("--annotation %q is not KEY=VALUE", pair)
 		}
-		switch key {
-		case ocispec.AnnotationTitle, ocispec.AnnotationVersion:
-			return nil, flags.Usagef("--annotation %s: title and version of a bundle are its release's", key)
+		if err := bundle.CheckAnnotation(key); err != nil {
+			return nil, flags.Usagef("--annotation: %v", err)
+		}
+		if before, twice := annotations[key]; twice && before != value {
+			return nil, flags.Usagef("annotation %s is given twice, as %q and as %q", key, before, value)
 		}
 		annotations[key] = value
 	}
 	return annotations, nil
-}
-
-// A buildResult is what `build` says of one destination in JSON.
-type buildResult struct {
-	Repository string `json:"repository"`
-	Digest     string `json:"digest"`
-	Tag        string `json:"tag"`
-	Reference  string `json:"reference"`
-	Size       int64  `json:"size"`
 }
 
 func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Talk) error {
@@ -153,27 +146,18 @@ func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Ta
 	if err != nil {
 		return err
 	}
+	packed, err := bundle.Pack(ctx, spec)
+	if err != nil {
+		return err
+	}
 	if len(signers) == 0 && !opts.unsigned {
 		talk.Warnf("nothing signs this bundle; give --signing-key, or say --unsigned")
 	}
-	for _, loc := range opts.to {
-		result, err := publish(ctx, client, loc, spec, signers, opts, talk)
-		if err != nil {
-			return err
-		}
-		if err := printBuild(out, result, opts.form); err != nil {
-			return err
-		}
+	p := publisher{
+		client: client, packed: packed, release: spec.Lock.Release, charts: len(spec.Lock.Charts),
+		signers: signers, sign: opts.sign, overwrite: opts.overwrite, talk: talk,
 	}
-	return nil
-}
-
-func printBuild(out io.Writer, result buildResult, form flags.Form) error {
-	if form == flags.JSON {
-		return ui.JSON(out, result)
-	}
-	_, err := fmt.Fprintln(out, result.Reference)
-	return err
+	return p.publishAll(ctx, opts.to, out, opts.form)
 }
 
 // prepare turns the files into what is to be packed: release file, lock,
@@ -203,6 +187,17 @@ func prepare(ctx context.Context, opts buildOptions, talk *ui.Talk) (bundle.Spec
 	}, nil
 }
 
+// localPaths are the files and folders that will be written.
+func localPaths(locations []registry.Location) []string {
+	var paths []string
+	for _, loc := range locations {
+		if loc.Kind != registry.Registry {
+			paths = append(paths, loc.Path)
+		}
+	}
+	return paths
+}
+
 // lockedCharts returns the lock, its bytes on disk, and the charts it names.
 // Without a lock it makes one, unless --locked says that there must be one.
 func lockedCharts(ctx context.Context, file *releaseFile, opts buildOptions, talk *ui.Talk) (*bundle.Lock, []byte, map[string]bundle.Chart, error) {
@@ -219,7 +214,7 @@ func lockedCharts(ctx context.Context, file *releaseFile, opts buildOptions, tal
 			return nil, nil, nil, &bundle.StaleError{Differences: differences}
 		}
 	}
-	lock, packed, err := bundle.MakeLock(ctx, file.release, resolver{file.dir()}, bundle.LockOptions{Previous: previous, Version: opts.version})
+	lock, packed, err := bundle.MakeLock(ctx, file.release, file.resolver(localPaths(opts.to)...), bundle.LockOptions{Previous: previous, Version: opts.version})
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -231,49 +226,4 @@ func lockedCharts(ctx context.Context, file *releaseFile, opts buildOptions, tal
 	}
 	lockFile, err := flags.ReadFile(file.lockPath())
 	return lock, lockFile, packed, err
-}
-
-// publish brings a bundle to one place: blobs, children, root, signatures,
-// read-back, and the tag last. What is at the place before the last step is
-// found by no tag.
-func publish(ctx context.Context, client *registry.Client, loc registry.Location, spec bundle.Spec, signers []*signing.Signer, opts buildOptions, talk *ui.Talk) (result buildResult, err error) {
-	loc, tag, err := nameDestination(loc, spec.Lock.Release)
-	if err != nil {
-		return result, err
-	}
-	guard := tagGuard{release: spec.Lock.Release, overwrite: opts.overwrite}
-	dst, err := client.Create(ctx, loc)
-	if err != nil {
-		return result, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, dst.Abort())
-		}
-	}()
-	talk.Sayf("publishing %s %s with %d charts to %s", spec.Lock.Release.Name, spec.Lock.Release.Version, len(spec.Lock.Charts), loc)
-	root, err := bundle.Build(ctx, dst, spec, bundle.BuildOptions{OnPushed: func(desc ocispec.Descriptor) {
-		talk.Sayf("pushed %s (%d bytes)", desc.Digest, desc.Size)
-	}})
-	if err != nil {
-		return result, err
-	}
-	if err := guard.check(ctx, dst, tag, root, talk); err != nil {
-		return result, err
-	}
-	for _, signer := range signers {
-		if err := signAll(ctx, dst, root, signer, opts.sign, talk); err != nil {
-			return result, err
-		}
-	}
-	if err := dst.Tag(ctx, root, tag); err != nil {
-		return result, fmt.Errorf("tagging %s: %w", loc, err)
-	}
-	if err := dst.Commit(ctx); err != nil {
-		return result, err
-	}
-	at := loc.WithDigest(root.Digest)
-	return buildResult{
-		Repository: repositoryOf(loc), Digest: root.Digest.String(), Tag: tag, Reference: at.String(), Size: root.Size,
-	}, nil
 }

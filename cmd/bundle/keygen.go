@@ -55,7 +55,7 @@ func runKeygen(prefix string) ([2]string, error) {
 			}
 		}
 	}
-	secret, err := password()
+	secret, err := password("the new key")
 	if err != nil {
 		return files, err
 	}

@@ -41,20 +41,21 @@ not parse or does not fit the schema.`,
 // A finding is one line of `lint`.
 type finding struct {
 	Level     string `json:"level"` // "error" or "warning"
+	File      string `json:"file"`  // the release file or one of its values files
 	Component string `json:"component,omitempty"`
 	Line      int    `json:"line,omitempty"`
 	Column    int    `json:"column,omitempty"`
 	Message   string `json:"message"`
 }
 
-func (f finding) where(file string) string {
+func (f finding) where() string {
 	switch {
 	case f.Line > 0:
-		return fmt.Sprintf("%s:%d:%d", file, f.Line, f.Column)
+		return fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Column)
 	case f.Component != "":
-		return fmt.Sprintf("%s: component %s", file, f.Component)
+		return fmt.Sprintf("%s: component %s", f.File, f.Component)
 	default:
-		return file
+		return f.File
 	}
 }
 
@@ -82,7 +83,7 @@ func runLint(ctx context.Context, path string, form flags.Form, out io.Writer, t
 		}
 	} else {
 		for _, f := range findings {
-			fmt.Fprintf(out, "%s: %s: %s\n", f.where(file.path), f.Level, f.Message)
+			fmt.Fprintf(out, "%s: %s: %s\n", f.where(), f.Level, f.Message)
 		}
 	}
 	failed := 0
@@ -101,10 +102,15 @@ func runLint(ctx context.Context, path string, form flags.Form, out io.Writer, t
 func fileFindings(file *releaseFile) []finding {
 	var findings []finding
 	for _, p := range file.release.Check() {
-		findings = append(findings, finding{Level: "error", Line: p.Line, Column: p.Column, Message: p.String()})
+		findings = append(findings, finding{Level: "error", File: file.path, Line: p.Line, Column: p.Column, Message: p.String()})
 	}
-	for _, p := range bundle.NumberWarnings(file.data) {
-		findings = append(findings, finding{Level: "warning", Line: p.Line, Column: p.Column, Message: p.String()})
+	return append(findings, numberFindings(file.path, file.data)...)
+}
+
+func numberFindings(name string, data []byte) []finding {
+	var findings []finding
+	for _, p := range bundle.NumberWarnings(data) {
+		findings = append(findings, finding{Level: "warning", File: name, Line: p.Line, Column: p.Column, Message: p.String()})
 	}
 	return findings
 }
@@ -114,21 +120,22 @@ func chartFindings(ctx context.Context, file *releaseFile) []finding {
 	var findings []finding
 	values, err := file.valuesFiles()
 	if err != nil {
-		return []finding{{Level: "error", Message: err.Error()}}
+		return []finding{{Level: "error", File: file.path, Message: err.Error()}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		for _, p := range bundle.NumberWarnings(values[name]) {
-			findings = append(findings, finding{Level: "warning", Message: fmt.Sprintf("%s:%d:%d: %s", name, p.Line, p.Column, p)})
-		}
+		findings = append(findings, numberFindings(file.beside(name), values[name])...)
 	}
 	for _, c := range file.release.Components {
-		chart, err := resolver{file.dir()}.chart(ctx, c)
+		chart, err := file.resolver().chart(ctx, c)
 		if err != nil {
-			findings = append(findings, finding{Level: "error", Component: c.Name, Message: err.Error()})
+			findings = append(findings, finding{Level: "error", File: file.path, Component: c.Name, Message: err.Error()})
 			continue
 		}
 		for _, f := range lintChart(chart, c, values, file.release) {
-			findings = append(findings, finding{Level: string(f.Severity), Component: c.Name, Message: f.String()})
+			if f.Rule == charts.RuleNumber && f.File == "" {
+				continue // of the release's own values, found in their files with line and column
+			}
+			findings = append(findings, finding{Level: string(f.Severity), File: file.path, Component: c.Name, Message: f.String()})
 		}
 	}
 	return findings

@@ -89,7 +89,7 @@ func runLock(ctx context.Context, opts lockOptions, out io.Writer, talk *ui.Talk
 	if opts.check {
 		return checkLock(ctx, file, previous, opts, out)
 	}
-	lock, _, err := bundle.MakeLock(ctx, file.release, resolver{file.dir()}, bundle.LockOptions{
+	lock, _, err := bundle.MakeLock(ctx, file.release, file.resolver(), bundle.LockOptions{
 		Previous: previous, Update: opts.components, UpdateAll: opts.update && len(opts.components) == 0, Version: opts.version,
 	})
 	if err != nil {
@@ -112,7 +112,18 @@ func (o lockOptions) validate() error {
 	if o.check && o.update {
 		return flags.Usagef("--check and --update exclude each other")
 	}
+	if err := checkVersion(o.version); err != nil {
+		return err
+	}
 	return needNoImages(o.noImages, "lock")
+}
+
+// checkVersion refuses a --version that is none.
+func checkVersion(version string) error {
+	if version == "" {
+		return nil
+	}
+	return bundle.CheckVersion(version)
 }
 
 // needNoImages is asked by the verbs that will pack container images.

@@ -34,6 +34,11 @@ func program() flags.Program {
 		Name:    "bundle",
 		Usage:   "pack a release into one signed OCI index",
 		Version: flags.Version,
+		Later: []string{
+			"init", "diff", "copy", "save", "load", "inventory", "serve", "export", "attest", "sbom", "login", "logout", "completion",
+			"--keyless", "--strict", "--outdated", "--anchor-tags", "--tlog-upload", "--registry-override", "--no-resolve", "--probe", "--all",
+		},
+		Words: map[string]string{"push": "copy", "mirror": "copy", "pull": "save", "ls": "list"},
 		Commands: []*cli.Command{
 			lintCommand(), lockCommand(), imagesCommand(), buildCommand(),
 			signCommand(), verifyCommand(), inspectCommand(), listCommand(), tagCommand(),

@@ -59,7 +59,11 @@ func (f *releaseFile) check() error {
 	return nil
 }
 
-func (f *releaseFile) dir() string { return filepath.Dir(f.path) }
+// resolver resolves the charts of this file; outputs is what will be written
+// besides the lock.
+func (f *releaseFile) resolver(outputs ...string) resolver {
+	return resolver{dir: filepath.Dir(f.path), outputs: append([]string{f.lockPath()}, outputs...)}
+}
 
 // lockPath is x.lock.yaml for x.yaml.
 func (f *releaseFile) lockPath() string {
@@ -83,7 +87,15 @@ func (f *releaseFile) compare(ctx context.Context, lock *bundle.Lock, version st
 	if lock == nil {
 		return []string{"there is no " + f.lockPath()}, nil
 	}
-	return bundle.CompareLock(ctx, f.release, lock, resolver{f.dir()}, bundle.LockOptions{Version: version})
+	return bundle.CompareLock(ctx, f.release, lock, f.resolver(), bundle.LockOptions{Version: version})
+}
+
+// beside is the path of a file that the release file names.
+func (f *releaseFile) beside(name string) string {
+	if path := filepath.FromSlash(name); filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(f.path), filepath.FromSlash(name))
 }
 
 // writeLock writes the lock beside the release file, aside first. It reports
@@ -108,7 +120,7 @@ func (f *releaseFile) valuesFiles() (map[string][]byte, error) {
 			if _, have := files[name]; have {
 				continue
 			}
-			data, err := flags.ReadFile(filepath.Join(f.dir(), filepath.FromSlash(name)))
+			data, err := flags.ReadFile(f.beside(name))
 			if err != nil {
 				return nil, fmt.Errorf("values file %q of component %s: %w", name, c.Name, err)
 			}
@@ -120,7 +132,10 @@ func (f *releaseFile) valuesFiles() (map[string][]byte, error) {
 
 // A resolver resolves charts for the lock: the room charts in the words of
 // the room bundle.
-type resolver struct{ dir string }
+type resolver struct {
+	dir     string   // where relative paths begin
+	outputs []string // what is written from the charts and so can't be in them
+}
 
 var (
 	_ bundle.Resolver = resolver{}
@@ -154,7 +169,7 @@ func (r resolver) chart(ctx context.Context, c bundle.Component) (*charts.Chart,
 	if err := supported(c); err != nil {
 		return nil, err
 	}
-	chart, err := charts.Resolve(ctx, r.dir, charts.Source{Path: c.Chart.Path})
+	chart, err := charts.Resolve(ctx, r.dir, charts.Source{Path: c.Chart.Path, Outputs: r.outputs})
 	var invalid *charts.InvalidError
 	if errors.As(err, &invalid) {
 		return nil, &chartFileError{err}
@@ -172,6 +187,10 @@ func (e *chartFileError) Unwrap() error { return e.err }
 // ExitCode is that of files that don't parse.
 func (e *chartFileError) ExitCode() int { return ui.ExitUsage }
 
+var kindWords = map[string]string{
+	bundle.SourceRepository: "a repository", bundle.SourceGit: "git", bundle.SourceManifests: "manifests",
+}
+
 // supported refuses chart sources that the release file may name and this
 // version does not fetch.
 func supported(c bundle.Component) error {
@@ -179,7 +198,7 @@ func supported(c bundle.Component) error {
 		return nil
 	}
 	return &flags.UsageError{
-		Message: fmt.Sprintf("component %s: only charts in a folder or a .tgz file can be packed so far", c.Name),
+		Message: fmt.Sprintf("charts from %s come with a later version of waybill; this one packs a folder or a .tgz file", kindWords[c.Chart.Kind()]),
 		Hint:    "fetch the chart once (`helm pull`) and name it with chart: {path: …}",
 	}
 }

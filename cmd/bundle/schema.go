@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/urfave/cli/v2"
 
 	"waybill/bundle"
 	"waybill/internal/flags"
+	"waybill/internal/near"
 )
 
 func schemaCommand() *cli.Command {
@@ -19,7 +22,11 @@ func schemaCommand() *cli.Command {
 			}
 			schema, err := bundle.Schema(kind)
 			if err != nil {
-				return &flags.UsageError{Message: err.Error(), Hint: "the kinds are release, lock, site and policy"}
+				unknown := flags.Usagef("%v", err)
+				if meant := near.Word(kind, bundle.SchemaKinds()); meant != "" {
+					unknown.Hint = fmt.Sprintf("did you mean %s?", meant)
+				}
+				return unknown
 			}
 			_, err = c.App.Writer.Write(schema)
 			return err

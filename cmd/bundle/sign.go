@@ -28,43 +28,63 @@ func signCommand() *cli.Command {
 		Description: `Signatures are cosign's. The root and the charts are signed unless --recursive
 says otherwise; what this key has signed before is not signed again. The
 password of an encrypted key comes from COSIGN_PASSWORD, else it is asked for
-on a terminal.
+on a terminal. A policy (--policy, the user's or the machine's) is held against
+the signatures that are there before anything is signed.
 
   bundle sign oci://registry.example/shop:1.0.0 --key cosign.key
 
-Exit codes: 0 done, 1 failed, 2 usage, 4 registry says not found or denied,
-6 content corrupt, 10 registry not reachable.`,
+Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the policy, 4 registry says
+not found or denied, 6 content corrupt, 10 registry not reachable.`,
 		Flags: flags.Join([]cli.Flag{
 			&cli.StringSliceFlag{Name: "key", EnvVars: []string{"WAYBILL_SIGNING_KEY"}, Usage: "private `KEY`: file, env://VAR, KMS URI or k8s://NS/NAME (repeatable)"},
 			recursiveFlag(), signatureFormatFlag(),
-		}, flags.Registry(), flags.Common()),
+		}, flags.PolicyWithoutKey(), flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
-			arg, err := flags.OneArg(c, "location")
+			opts, err := signCommandFrom(c)
 			if err != nil {
 				return err
 			}
-			loc, err := registry.ParseLocation(arg)
-			if err != nil {
-				return err
-			}
-			settings, err := flags.RegistrySettings(c, loc)
-			if err != nil {
-				return err
-			}
-			opts, err := signOptionsFrom(c)
-			if err != nil {
-				return err
-			}
-			form, err := flags.Output(c)
-			if err != nil {
-				return err
-			}
-			if len(c.StringSlice("key")) == 0 {
-				return &flags.UsageError{Message: "`bundle sign` needs a key", Hint: "--key cosign.key; `bundle keygen` makes a pair"}
-			}
-			return runSign(c.Context, loc, settings, c.StringSlice("key"), opts, form, c.App.Writer, flags.Talk(c))
+			return runSign(c.Context, opts, c.App.Writer, flags.Talk(c))
 		},
 	}
+}
+
+// signCommandOptions is what the command line of `sign` says.
+type signCommandOptions struct {
+	loc      registry.Location
+	settings registry.Settings
+	policy   *signing.Policy // of who signed before; nil for none
+	keys     []string
+	sign     signOptions
+	form     flags.Form
+}
+
+func signCommandFrom(c *cli.Context) (opts signCommandOptions, err error) {
+	arg, err := flags.OneArg(c, "location")
+	if err != nil {
+		return opts, err
+	}
+	if opts.loc, err = registry.ParseLocation(arg); err != nil {
+		return opts, err
+	}
+	if opts.settings, err = flags.RegistrySettings(c, opts.loc); err != nil {
+		return opts, err
+	}
+	if opts.sign, err = signOptionsFrom(c); err != nil {
+		return opts, err
+	}
+	if opts.form, err = flags.Output(c); err != nil {
+		return opts, err
+	}
+	if opts.keys = c.StringSlice("key"); len(opts.keys) == 0 {
+		return opts, &flags.UsageError{Message: "`bundle sign` needs a key", Hint: "--key cosign.key; `bundle keygen` makes a pair"}
+	}
+	choice, err := flags.PolicyChoice(c, nil)
+	if err != nil {
+		return opts, err
+	}
+	opts.policy, err = door.LoadPolicy(c.Context, choice)
+	return opts, err
 }
 
 func recursiveFlag() cli.Flag {
@@ -112,20 +132,21 @@ type signedDigest struct {
 	AlreadySigned bool   `json:"alreadySigned"`
 }
 
-func runSign(ctx context.Context, loc registry.Location, settings registry.Settings, keys []string, opts signOptions, form flags.Form, out io.Writer, talk *ui.Talk) error {
-	signers, err := loadSigners(ctx, keys)
+func runSign(ctx context.Context, opts signCommandOptions, out io.Writer, talk *ui.Talk) error {
+	signers, err := loadSigners(ctx, opts.keys)
 	if err != nil {
 		return err
 	}
-	client, err := registry.NewClient(settings)
+	client, err := registry.NewClient(opts.settings)
 	if err != nil {
 		return err
 	}
-	opened, err := door.Open(ctx, client, loc, door.Options{})
+	opened, err := door.Open(ctx, client, opts.loc, door.Options{Policy: opts.policy})
 	if err != nil {
 		return err
 	}
 	at, root := opened.Location, opened.Root
+	talk.Sayf("%s: %s", at, opened.Verification)
 	if err := opened.Close(); err != nil {
 		return err
 	}
@@ -135,7 +156,7 @@ func runSign(ctx context.Context, loc registry.Location, settings registry.Setti
 	}
 	result := signResult{Reference: at.String(), Digest: root.Digest.String()}
 	for _, signer := range signers {
-		signed, err := signEach(ctx, dst, root, signer, opts, talk)
+		signed, err := signEach(ctx, dst, root, signer, opts.sign, talk)
 		if err != nil {
 			return errors.Join(err, dst.Abort())
 		}
@@ -144,19 +165,14 @@ func runSign(ctx context.Context, loc registry.Location, settings registry.Setti
 	if err := dst.Commit(ctx); err != nil {
 		return err
 	}
-	if form == flags.JSON {
+	if opts.form == flags.JSON {
 		return ui.JSON(out, result)
 	}
 	_, err = fmt.Fprintln(out, result.Reference)
 	return err
 }
 
-// signAll signs the root and what opts names below it.
-func signAll(ctx context.Context, dst *registry.Destination, root ocispec.Descriptor, signer *signing.Signer, opts signOptions, talk *ui.Talk) error {
-	_, err := signEach(ctx, dst, root, signer, opts, talk)
-	return err
-}
-
+// signEach signs the root and what opts names below it.
 func signEach(ctx context.Context, dst *registry.Destination, root ocispec.Descriptor, signer *signing.Signer, opts signOptions, talk *ui.Talk) ([]signedDigest, error) {
 	subjects, err := bundle.SignSubjects(ctx, dst, root, opts.recursive)
 	if err != nil {
@@ -179,7 +195,7 @@ func loadSigners(ctx context.Context, references []string) ([]*signing.Signer, e
 	sort.Strings(sorted)
 	var signers []*signing.Signer
 	for _, reference := range sorted {
-		signer, err := signing.LoadSigner(ctx, reference, password)
+		signer, err := signing.LoadSigner(ctx, reference, func() ([]byte, error) { return password("key " + reference) })
 		if err != nil {
 			return nil, err
 		}
@@ -188,20 +204,20 @@ func loadSigners(ctx context.Context, references []string) ([]*signing.Signer, e
 	return signers, nil
 }
 
-// password returns the password of an encrypted key: COSIGN_PASSWORD, else
-// what is typed on the terminal.
-func password() ([]byte, error) {
+// password returns the password of the key that whose names: COSIGN_PASSWORD,
+// else what is typed on the terminal.
+func password(whose string) ([]byte, error) {
 	if value, ok := os.LookupEnv("COSIGN_PASSWORD"); ok {
 		return []byte(value), nil
 	}
 	fd := int(os.Stdin.Fd())
 	if !term.IsTerminal(fd) {
 		return nil, &flags.UsageError{
-			Message: "the signing key has a password and there is no terminal to ask for it",
+			Message: "no password for " + whose + ", and no terminal to ask for it",
 			Hint:    "set COSIGN_PASSWORD",
 		}
 	}
-	fmt.Fprint(os.Stderr, "Password of the signing key: ")
+	fmt.Fprintf(os.Stderr, "Password for %s: ", whose)
 	defer fmt.Fprintln(os.Stderr)
 	return term.ReadPassword(fd)
 }

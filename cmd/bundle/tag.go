@@ -33,6 +33,13 @@ Exit codes: 0 done, 1 the version's tag names other content, 2 usage, 3 refused,
 			if err != nil {
 				return err
 			}
+			loc, err := registry.ParseLocation(c.Args().Get(0))
+			if err != nil {
+				return err
+			}
+			if err := registry.CheckTag(loc.Kind, c.Args().Get(1)); err != nil {
+				return err
+			}
 			opened, err := flags.Open(c, c.Args().Get(0), door.Options{SkipContent: true})
 			if err != nil {
 				return err

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 
 	"waybill/bundle"
 	"waybill/internal/ref"
@@ -34,7 +34,7 @@ func nameDestination(loc registry.Location, release bundle.LockedRelease) (regis
 	if loc.Name == "" {
 		loc.Name = archiveName(release)
 	}
-	return loc, loc.Name, nil
+	return loc, loc.Name, registry.CheckTag(loc.Kind, loc.Name)
 }
 
 // A tagGuard keeps a version's tag on its content.
@@ -62,27 +62,47 @@ type tagResolver interface {
 	Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error)
 }
 
-var _ tagResolver = content.Resolver(nil)
+// heldNames are the names that an archive or layout holds.
+type heldNames []ocispec.Descriptor
+
+// Resolve returns the entry of that name, or a [*registry.NotFoundError].
+func (h heldNames) Resolve(_ context.Context, name string) (ocispec.Descriptor, error) {
+	for _, desc := range h {
+		if desc.Annotations[ocispec.AnnotationRefName] == name {
+			return desc, nil
+		}
+	}
+	return ocispec.Descriptor{}, &registry.NotFoundError{What: name}
+}
 
 // check refuses to move the tag of a version to other content; other tags
 // move, and both digests are said.
 func (g tagGuard) check(ctx context.Context, dst tagResolver, tag string, root ocispec.Descriptor, talk *ui.Talk) error {
+	old, err := g.moves(ctx, dst, tag, root)
+	if err == nil && old != "" {
+		talk.Sayf("tag %q moves from %s to %s", tag, old, root.Digest)
+	}
+	return err
+}
+
+// moves returns the digest that the tag names now, empty when it names nothing
+// or root, and a [*movedTagError] when it may not move.
+func (g tagGuard) moves(ctx context.Context, dst tagResolver, tag string, root ocispec.Descriptor) (digest.Digest, error) {
 	old, err := dst.Resolve(ctx, tag)
 	var notFound *registry.NotFoundError
 	switch {
 	case errors.As(err, &notFound):
-		return nil
+		return "", nil
 	case err != nil:
-		return fmt.Errorf("looking up tag %q: %w", tag, err)
+		return "", fmt.Errorf("looking up tag %q: %w", tag, err)
 	case old.Digest == root.Digest:
-		return nil
+		return "", nil
 	}
 	versionTag, _ := ref.Tag(g.release.Version) // no tag can be equal to a version that makes none
 	if (tag == versionTag || tag == archiveName(g.release)) && !g.overwrite {
-		return &movedTagError{tag: tag, old: old, new: root}
+		return "", &movedTagError{tag: tag, old: old, new: root}
 	}
-	talk.Sayf("tag %q moves from %s to %s", tag, old.Digest, root.Digest)
-	return nil
+	return old.Digest, nil
 }
 
 // repositoryOf is the repository of a registry location, and empty elsewhere.

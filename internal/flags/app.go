@@ -10,8 +10,12 @@ package flags
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -23,6 +27,11 @@ type Program struct {
 	Usage    string
 	Version  string
 	Commands []*cli.Command
+	// Later are the commands and flags ("--strict") that a later version has, so
+	// that who knows them hears that.
+	Later []string
+	// Words are other tools' words for commands, those of Later included.
+	Words map[string]string
 	// Fallback names the command for a first word that is none, or "".
 	Fallback func(word string) string
 }
@@ -45,9 +54,34 @@ func Run(ctx context.Context, p Program, args []string, in io.Reader, out, errOu
 	app.Commands = append(app.Commands, helpCommand())
 	ordered, err := Order(app, args, p.Fallback)
 	if err != nil {
-		return err
+		return p.explain(app.Name, err)
 	}
 	return app.RunContext(ctx, ordered)
+}
+
+// explain says of a word that is not known here what is known of it: that a
+// later version has it, or which of our words it is.
+func (p Program) explain(name string, err error) error {
+	var usage *UsageError
+	if !errors.As(err, &usage) || usage.unknown == "" {
+		return err
+	}
+	word := usage.unknown
+	ours, foreign := p.Words[word]
+	if !foreign {
+		ours = word
+	}
+	switch later := slices.Contains(p.Later, ours); {
+	case later && strings.HasPrefix(word, "-"):
+		return Usagef("flag %s comes with a later version of waybill", word)
+	case later && foreign:
+		return Usagef("unknown command %q; it is `%s %s`, which comes with a later version of waybill", word, name, ours)
+	case later:
+		return Usagef("`%s %s` comes with a later version of waybill", name, word)
+	case foreign:
+		return &UsageError{Message: usage.Message, Hint: fmt.Sprintf("did you mean `%s %s`?", name, ours)}
+	}
+	return err
 }
 
 // CalledBy returns the name the program was called by.
@@ -77,6 +111,9 @@ func helpCommand() *cli.Command {
 			if !c.Args().Present() {
 				return cli.ShowAppHelp(c)
 			}
+			if c.Args().Len() > 1 {
+				return Usagef("`%s help` takes one command, got %d words", c.App.Name, c.Args().Len())
+			}
 			if c.App.Command(c.Args().First()) == nil {
 				return unknownCommand(c.App, c.Args().First())
 			}
@@ -94,9 +131,9 @@ func EnvName(flag string) string {
 func setEnv(f cli.Flag) {
 	switch f := f.(type) {
 	case *cli.StringFlag:
-		f.EnvVars = orDefault(f.EnvVars, f.Name)
+		f.EnvVars = notEmpty(orDefault(f.EnvVars, f.Name))
 	case *cli.StringSliceFlag:
-		f.EnvVars = orDefault(f.EnvVars, f.Name)
+		f.EnvVars = notEmpty(orDefault(f.EnvVars, f.Name))
 	case *cli.BoolFlag:
 		f.EnvVars = orDefault(f.EnvVars, f.Name)
 	case *cli.IntFlag:
@@ -113,6 +150,15 @@ func orDefault(env []string, name string) []string {
 		return env
 	}
 	return []string{EnvName(name)}
+}
+
+// notEmpty leaves out names that are set to nothing, which is how a shell
+// unsets for one command; the library would take the empty text for a value.
+func notEmpty(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(name string) bool {
+		value, set := os.LookupEnv(name)
+		return set && value == ""
+	})
 }
 
 const appHelp = `{{.Name}}: {{.Usage}}

@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -37,7 +38,8 @@ type FileError struct {
 }
 
 func (e *FileError) Error() string {
-	if perr, ok := e.Err.(*fs.PathError); ok {
+	var perr *fs.PathError
+	if errors.As(e.Err, &perr) {
 		return fmt.Sprintf("reading %q: %v", e.Path, perr.Err)
 	}
 	return fmt.Sprintf("reading %q: %v", e.Path, e.Err)

@@ -36,8 +36,15 @@ func Registry() []cli.Flag {
 
 // Policy returns the flags that say whose signatures are accepted.
 func Policy() []cli.Flag {
-	return []cli.Flag{
+	return Join([]cli.Flag{
 		&cli.StringSliceFlag{Name: "key", Usage: "public `KEY` that may have signed: file, env://VAR, KMS URI or k8s://NS/NAME (repeatable; any one suffices)"},
+	}, PolicyWithoutKey())
+}
+
+// PolicyWithoutKey returns the flags of [Policy] for a command whose --key is a
+// private key.
+func PolicyWithoutKey() []cli.Flag {
+	return []cli.Flag{
 		&cli.StringFlag{Name: "certificate-identity", Usage: "`IDENTITY` in the signer's certificate"},
 		&cli.StringFlag{Name: "certificate-identity-regexp", Usage: "regular `EXPRESSION` that matches the whole identity in the signer's certificate"},
 		&cli.StringFlag{Name: "certificate-oidc-issuer", Usage: "`ISSUER` in the signer's certificate"},

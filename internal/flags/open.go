@@ -41,6 +41,9 @@ func RegistrySettings(c *cli.Context, named ...registry.Location) (registry.Sett
 	if s.Retry < 0 {
 		return s, Usagef("--retry %d: it is a number of times", s.Retry)
 	}
+	if s.Retry == 0 {
+		s.Retry = -1 // of the settings, 0 is the default
+	}
 	if home, err := os.UserHomeDir(); err == nil {
 		s.Home = home
 	}
@@ -61,11 +64,12 @@ func RegistrySettings(c *cli.Context, named ...registry.Location) (registry.Sett
 	return s, nil
 }
 
-// PolicyChoice returns what the flags and the known places say of the policy.
-func PolicyChoice(c *cli.Context) (door.PolicyChoice, error) {
+// PolicyChoice returns what the flags and the known places say of the policy;
+// keys are the public keys of --key.
+func PolicyChoice(c *cli.Context, keys []string) (door.PolicyChoice, error) {
 	choice := door.PolicyChoice{
 		Flags: bundle.VerifyBlock{
-			Keys: c.StringSlice("key"), TrustedRoot: c.String("trusted-root"),
+			Keys: keys, TrustedRoot: c.String("trusted-root"),
 			RequireLog: c.Bool("require-log"), RequireTimestamp: c.Bool("require-timestamp"),
 			Threshold: c.Int("threshold"), AllowUnsigned: c.Bool("allow-unsigned"),
 		},
@@ -116,7 +120,7 @@ func Open(c *cli.Context, word string, opts door.Options, site ...SiteSettings) 
 	if err != nil {
 		return nil, err
 	}
-	choice, err := PolicyChoice(c)
+	choice, err := PolicyChoice(c, c.StringSlice("key"))
 	if err != nil {
 		return nil, err
 	}

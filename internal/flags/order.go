@@ -14,6 +14,8 @@ import (
 type UsageError struct {
 	Message string
 	Hint    string // what to type instead; may be empty
+
+	unknown string // the command or --flag that is not known
 }
 
 func (e *UsageError) Error() string { return e.Message }
@@ -42,6 +44,9 @@ func Order(app *cli.App, args []string, fallback func(word string) string) ([]st
 	words, err := split(app, args[1:])
 	if err != nil {
 		return nil, err
+	}
+	if len(words.rest) == 0 && len(words.after) > 0 {
+		words.rest, words.after = words.after[:1], words.after[1:]
 	}
 	if len(words.rest) == 0 {
 		return topLevel(app, args[0], words)
@@ -108,9 +113,6 @@ func split(app *cli.App, args []string) (words, error) {
 
 // topLevel answers a command line without a command.
 func topLevel(app *cli.App, program string, w words) ([]string, error) {
-	if len(w.after) > 0 {
-		return nil, unknownCommand(app, w.after[0])
-	}
 	for _, f := range w.flags {
 		if !isHelp(f.name) {
 			return nil, &UsageError{
@@ -166,6 +168,7 @@ func unknownFlag(takes map[string]bool, word string) error {
 	}
 	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	err := Usagef("unknown flag %q", word)
+	err.unknown = "--" + name
 	if meant := near.Word(name, known); meant != "" {
 		err.Hint = fmt.Sprintf("did you mean %s?", dashed(meant))
 	} else {
@@ -199,6 +202,7 @@ func unknownCommand(app *cli.App, word string) error {
 		known = append(known, cmd.Names()...)
 	}
 	err := Usagef("unknown command %q", word)
+	err.unknown = word
 	if meant := near.Word(word, known); meant != "" {
 		err.Hint = fmt.Sprintf("did you mean `%s %s`?", app.Name, meant)
 	} else {

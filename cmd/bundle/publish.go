@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/bundle"
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+	"waybill/registry"
+	"waybill/signing"
+)
+
+// A publisher brings one packed bundle to places.
+type publisher struct {
+	client    *registry.Client
+	packed    *bundle.Packed
+	release   bundle.LockedRelease
+	charts    int
+	signers   []*signing.Signer
+	sign      signOptions
+	overwrite bool
+	talk      *ui.Talk
+}
+
+// A published bundle is what `build` says of one destination in JSON.
+type published struct {
+	Repository string `json:"repository"`
+	Digest     string `json:"digest"`
+	Tag        string `json:"tag"`
+	Reference  string `json:"reference"`
+	Size       int64  `json:"size"`
+}
+
+// A destination is a place to publish to, looked at before anything is written.
+type destination struct {
+	loc registry.Location // with its tag or name
+	tag string
+	add bool // an archive that holds this bundle already and keeps what is in it
+}
+
+// publishAll looks at every place first, so that one that refuses the bundle
+// is found before another holds it, then publishes to each and prints where.
+// What was published before a failure is printed too.
+func (p publisher) publishAll(ctx context.Context, to []registry.Location, out io.Writer, form flags.Form) error {
+	var destinations []destination
+	for _, loc := range to {
+		d, err := p.examine(ctx, loc)
+		if err != nil {
+			return err
+		}
+		destinations = append(destinations, d)
+	}
+	var done []published
+	var failed error
+	for i, d := range destinations {
+		result, err := p.publish(ctx, d)
+		if err != nil {
+			failed = err
+			if len(destinations) > 1 {
+				p.talk.Warnf("published to %d of %d places; not to %s", i, len(destinations), places(destinations[i:]))
+			}
+			break
+		}
+		done = append(done, result)
+		if form == flags.Text {
+			if _, err := fmt.Fprintln(out, result.Reference); err != nil {
+				return err
+			}
+		}
+	}
+	if form == flags.JSON {
+		return errors.Join(failed, printPublished(out, done, len(to)))
+	}
+	return failed
+}
+
+func places(destinations []destination) string {
+	names := make([]string, len(destinations))
+	for i, d := range destinations {
+		names[i] = d.loc.String()
+	}
+	return strings.Join(names, ", ")
+}
+
+// printPublished prints one document: of one place the object, of several a list.
+func printPublished(out io.Writer, done []published, asked int) error {
+	switch {
+	case asked > 1 && len(done) > 0:
+		return ui.JSON(out, done)
+	case len(done) == 1:
+		return ui.JSON(out, done[0])
+	}
+	return nil
+}
+
+// examine names the bundle at a place and refuses what would not be honoured
+// or would lose something there; it writes nothing.
+func (p publisher) examine(ctx context.Context, loc registry.Location) (destination, error) {
+	if loc.Digest != "" && loc.Digest != p.packed.Root.Digest {
+		return destination{}, flags.Usagef("%s names the digest of another bundle: what is built is %s", loc, p.packed.Root.Digest)
+	}
+	loc, tag, err := nameDestination(loc, p.release)
+	if err != nil {
+		return destination{}, err
+	}
+	d := destination{loc: loc, tag: tag}
+	held, err := p.client.Held(ctx, loc)
+	if err != nil {
+		return d, err
+	}
+	var names tagResolver = heldNames(held)
+	if loc.Kind == registry.Registry {
+		if names, err = p.client.Create(ctx, loc); err != nil {
+			return d, err
+		}
+	}
+	if err := p.guard().check(ctx, names, tag, p.packed.Root, p.talk); err != nil {
+		return d, err
+	}
+	if loc.Kind == registry.Archive {
+		d.add = p.sayReplaced(loc, held)
+	}
+	return d, nil
+}
+
+func (p publisher) guard() tagGuard { return tagGuard{release: p.release, overwrite: p.overwrite} }
+
+// sayReplaced says what an archive holds that will be gone, and reports whether
+// it holds this bundle and nothing else: then its signatures stay.
+func (p publisher) sayReplaced(loc registry.Location, held []ocispec.Descriptor) bool {
+	other := func(desc ocispec.Descriptor) bool { return desc.Digest != p.packed.Root.Digest }
+	if !slices.ContainsFunc(held, other) {
+		return len(held) > 0
+	}
+	var gone []string
+	for _, desc := range held {
+		gone = append(gone, strings.TrimSpace(desc.Annotations[ocispec.AnnotationRefName]+" "+desc.Digest.String()))
+	}
+	p.talk.Sayf("%s is replaced; it held %s", loc, strings.Join(gone, ", "))
+	return false
+}
+
+// publish brings the bundle to one place: blobs, children, root, signatures,
+// read-back, and the tag last. What is at the place before the last step is
+// found by no tag.
+func (p publisher) publish(ctx context.Context, d destination) (result published, err error) {
+	open := p.client.Create
+	if d.add {
+		open = p.client.Update
+	}
+	dst, err := open(ctx, d.loc)
+	if err != nil {
+		return result, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, dst.Abort())
+		}
+	}()
+	root := p.packed.Root
+	p.talk.Sayf("publishing %s %s with %d charts to %s", p.release.Name, p.release.Version, p.charts, d.loc)
+	err = p.packed.Push(ctx, dst, bundle.BuildOptions{OnPushed: func(desc ocispec.Descriptor) {
+		p.talk.Sayf("pushed %s (%d bytes)", desc.Digest, desc.Size)
+	}})
+	if err != nil {
+		return result, err
+	}
+	for _, signer := range p.signers {
+		if _, err := signEach(ctx, dst, root, signer, p.sign, p.talk); err != nil {
+			return result, err
+		}
+	}
+	// Somebody else may have published under the tag in the meantime.
+	if _, err := p.guard().moves(ctx, dst, d.tag, root); err != nil {
+		return result, err
+	}
+	if err := dst.Tag(ctx, root, d.tag); err != nil {
+		return result, fmt.Errorf("tagging %s: %w", d.loc, err)
+	}
+	if err := dst.Commit(ctx); err != nil {
+		return result, err
+	}
+	return published{
+		Repository: repositoryOf(d.loc), Digest: root.Digest.String(), Tag: d.tag,
+		Reference: d.loc.WithDigest(root.Digest).String(), Size: root.Size,
+	}, nil
+}
