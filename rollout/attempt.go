@@ -18,6 +18,7 @@ type attempt struct {
 	record   *writer
 	mark     string // of objects that this attempt creates
 	outcome  *Outcome
+	caps     Capabilities // what the renderings of this attempt are known to agree with
 
 	mu    sync.Mutex
 	spent map[string]time.Duration
@@ -28,17 +29,25 @@ func (t *attempt) carryOut(ctx context.Context) (*Outcome, error) {
 	if err := t.namespaces(ctx); err != nil {
 		return t.end(ctx, nil, err)
 	}
-	results := t.run(ctx)
-	var first error
-	for _, s := range t.analysis.subjects {
-		if res := results[s.Name]; first == nil && res != nil && res.state == OutcomeFailed {
-			first = res.err
-		}
+	results := t.run(ctx, t.analysis.subjects)
+	first := t.firstFailure(results)
+	if first == nil && ctx.Err() == nil {
+		first = t.followKinds(ctx, results)
 	}
 	if first != nil && t.analysis.policy == OnFailureRollback && ctx.Err() == nil {
 		t.takeBackAll(ctx, results)
 	}
 	return t.end(ctx, results, first)
+}
+
+// firstFailure is the failure of the component that comes first.
+func (t *attempt) firstFailure(results map[string]*result) error {
+	for _, s := range t.analysis.subjects {
+		if res := results[s.Name]; res != nil && res.state == OutcomeFailed {
+			return res.err
+		}
+	}
+	return nil
 }
 
 // namespaces creates what the plan found absent, before the first component.
@@ -65,11 +74,11 @@ func (t *attempt) namespaces(ctx context.Context) error {
 	return nil
 }
 
-// run carries out the components that change.
-func (t *attempt) run(ctx context.Context) map[string]*result {
+// run carries out those of the components that change.
+func (t *attempt) run(ctx context.Context, subjects []*subject) map[string]*result {
 	stages := t.analysis.req.Source.Release.Stages
 	var tasks []task
-	for _, s := range t.analysis.subjects {
+	for _, s := range subjects {
 		if s.planned.Action == ActionUnchanged {
 			t.runner.events(Event{Kind: EventUnchanged, Component: s.Name})
 		}
@@ -128,7 +137,7 @@ func (t *attempt) begin(ctx context.Context, s *subject) (string, error) {
 	return mark, t.note(ctx, s.Name, func(c *ComponentRecord) {
 		started := t.runner.now().UTC()
 		c.Outcome, c.Mark, c.Started = OutcomeRunning, mark, &started
-		c.HelmPending = c.HelmBefore + 1
+		c.HelmPending = s.planned.HelmRevision + 1
 	})
 }
 
@@ -145,7 +154,7 @@ func (t *attempt) done(ctx context.Context, s *subject, revision int) error {
 func (t *attempt) attempted(c *ComponentRecord, s *subject) {
 	c.Version, c.Bundle = t.outcome.Version, t.outcome.Bundle
 	c.Chart, c.ChartVersion, c.ChartDigest = s.chart.Name, s.chart.Version, s.chart.Content
-	c.Values, c.Images, c.Cluster, c.Ready = s.valuesDigest, t.analysis.req.Images, t.analysis.caps.Digest, false
+	c.Values, c.Images, c.Cluster, c.Ready = s.valuesDigest, t.analysis.req.Images, t.caps.Digest, false
 }
 
 // note changes one component's entry in the record.
@@ -202,7 +211,7 @@ func (t *attempt) close(ctx context.Context, results map[string]*result, status,
 	if lost(ctx) != nil {
 		return nil // whoever has the lease now calls this attempt cut short
 	}
-	caps := t.analysis.caps
+	caps := t.caps
 	clean, cancel := detached(ctx, t.runner.cleanup)
 	defer cancel()
 	if now, err := t.runner.charts.Capabilities(clean, true); err == nil {
@@ -213,7 +222,7 @@ func (t *attempt) close(ctx context.Context, results map[string]*result, status,
 		rec.Status, rec.Reason, rec.Ended = status, reason, &ended
 		rec.ClusterVersion, rec.ClusterDigest = caps.Version, caps.Digest
 		for i := range rec.Components {
-			closeEntry(&rec.Components[i], results, reason, caps.Digest)
+			closeEntry(&rec.Components[i], results, reason, t.caps.Digest)
 		}
 	})
 }

@@ -57,7 +57,7 @@ func (r *Runner) installHeld(ctx context.Context, h *holding, req *Request) (*Ou
 		out.Healed = healed
 		return out, nil
 	}
-	t := &attempt{runner: r, hold: h, analysis: a, spent: map[string]time.Duration{}}
+	t := &attempt{runner: r, hold: h, analysis: a, caps: a.caps, spent: map[string]time.Duration{}}
 	t.outcome = &Outcome{
 		Instance: a.instance, Release: a.plan.Release, Version: a.plan.Version, Bundle: a.plan.Bundle, Signer: a.plan.Signer,
 		Revision: a.plan.Revision, Healed: healed, Warnings: a.plan.Warnings,

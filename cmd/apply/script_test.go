@@ -113,6 +113,7 @@ func writes(ts *testscript.TestScript, c *cluster.Cluster, neg bool) {
 // kube is the script's kubectl, as an administrator:
 //
 //	kube get RESOURCE NAMESPACE NAME     prints it as YAML (! wants it absent)
+//	kube await RESOURCE NAMESPACE NAME   waits until it is there
 //	kube names RESOURCE NAMESPACE        prints the names
 //	kube create RESOURCE NAMESPACE FILE
 //	kube delete RESOURCE NAMESPACE NAME
@@ -120,7 +121,7 @@ func writes(ts *testscript.TestScript, c *cluster.Cluster, neg bool) {
 // RESOURCE is group/version/plural or version/plural; "-" is no namespace.
 func kube(ts *testscript.TestScript, c *cluster.Cluster, neg bool, args []string) {
 	if len(args) < 3 {
-		ts.Fatalf("usage: kube get|names|create|delete RESOURCE NAMESPACE [NAME|FILE]")
+		ts.Fatalf("usage: kube get|await|names|create|delete RESOURCE NAMESPACE [NAME|FILE]")
 	}
 	client, err := dynamic.NewForConfig(c.Config())
 	ts.Check(err)
@@ -142,6 +143,16 @@ func kube(ts *testscript.TestScript, c *cluster.Cluster, neg bool, args []string
 		text, err := yaml.Marshal(object.Object)
 		ts.Check(err)
 		fmt.Fprint(ts.Stdout(), string(text))
+	case "await":
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			_, err := resource.Get(ctx, args[3], metav1.GetOptions{})
+			if err == nil {
+				return
+			}
+			if !apierrors.IsNotFound(err) || time.Now().After(deadline) {
+				ts.Fatalf("waiting for %s %s: %v", args[1], args[3], err)
+			}
+		}
 	case "names":
 		list, err := resource.List(ctx, metav1.ListOptions{})
 		ts.Check(err)
