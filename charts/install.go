@@ -113,6 +113,7 @@ func (c *Cluster) Apply(ctx context.Context, comp Component, opts ApplyOptions) 
 	if err != nil {
 		return Revision{}, err
 	}
+	s.kube.left = s.leftBehind(releases, ready.base)
 	step, run := "installing", s.install
 	if ready.step == StepUpgrade {
 		step, run = "upgrading", s.upgrade
@@ -193,6 +194,9 @@ func (c *Cluster) begin(ctx context.Context, comp Component) (*session, error) {
 // how it ended.
 func (s *session) carryOut(ctx context.Context, step string, run func() error) (Revision, error) {
 	err := s.explain(step, run())
+	if err == nil {
+		err = s.explain("removing what failed revisions left", s.dropLeft())
+	}
 	if err == nil {
 		step, err = "waiting", s.waitReady(ctx)
 		err = s.explain(step, err)

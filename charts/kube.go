@@ -29,6 +29,7 @@ import (
 //   - what an upgrade drops is deleted only when it belongs to this Helm
 //     release, never a CRD, and in a rollback no claim;
 //   - the Helm release's own namespace is never deleted;
+//   - what failed revisions left behind is taken off;
 //   - hooks are waited for with the reasons of their pods.
 //
 // What it does not override (Get, BuildTable, logs of hooks) is Helm's.
@@ -39,7 +40,8 @@ type kubeClient struct {
 	namespace   string
 	helmRelease string
 	mark        string
-	keepsClaims bool // what holds data is not dropped: this is a rollback
+	keepsClaims bool                // what holds data is not dropped: this is a rollback
+	left        []kube.ResourceList // of failed revisions, see leftBehind
 
 	mu      sync.Mutex
 	created []ObjectRef
@@ -209,6 +211,9 @@ func (k *kubeClient) updateOne(original kube.ResourceList, info *resource.Info, 
 			return false, err
 		}
 		if !again {
+			if err := k.mergeLeft(info, force); err != nil {
+				return false, err
+			}
 			_, err = k.Client.UpdateThreeWayMerge(onlyOf(original, info), kube.ResourceList{info}, force)
 			return false, err
 		}
