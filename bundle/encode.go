@@ -50,7 +50,8 @@ func (w *lockWriter) field(indent, key, value string) {
 	}
 }
 
-func (w *lockWriter) list(indent, key string, values []string) {
+func (w *lockWriter) list(key string, values []string) {
+	const indent = "  "
 	if len(values) == 0 {
 		return
 	}
@@ -89,10 +90,10 @@ func (w *lockWriter) images(images []LockedImage) {
 		w.field("- ", "digest", i.Digest.String())
 		w.field("  ", "mediaType", i.MediaType)
 		w.line("  size: " + strconv.FormatInt(i.Size, 10))
-		w.list("  ", "platforms", i.Platforms)
-		w.list("  ", "references", i.References)
-		w.list("  ", "spellings", i.Spellings)
-		w.list("  ", "components", i.Components)
+		w.list("platforms", i.Platforms)
+		w.list("references", i.References)
+		w.list("spellings", i.Spellings)
+		w.list("components", i.Components)
 		w.field("  ", "upstream", i.Upstream.String())
 	}
 }

@@ -66,7 +66,7 @@ func commentedExamples(text []byte) [][]byte {
 		if m == nil {
 			continue
 		}
-		indent := line[:strings.Index(line, "#")]
+		indent, _, _ := strings.Cut(line, "#")
 		changed := append([]string{}, lines...)
 		changed[i] = indent + m[1]
 		candidate := []byte(strings.Join(changed, "\n"))

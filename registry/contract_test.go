@@ -225,7 +225,7 @@ func TestSpoiledContent(t *testing.T) {
 // A root that isn't what its digest says is never opened.
 func TestSpoiledRoot(t *testing.T) {
 	s := newSample(t, "one")
-	reg := registrytest.New(t, registrytest.Options{Fault: faultAt("/manifests/1.0.0", &registrytest.Fault{Edit: func(b []byte) []byte { return bytes.ToUpper(b) }})})
+	reg := registrytest.New(t, registrytest.Options{Fault: faultAt("/manifests/1.0.0", &registrytest.Fault{Edit: bytes.ToUpper})})
 	c := client(t, quick())
 	store(t, c, "oci://"+reg.Host+"/shop", "1.0.0", s)
 	_, err := c.Open(t.Context(), location(t, "oci://"+reg.Host+"/shop:1.0.0"))

@@ -25,7 +25,7 @@ func lockFolder(ctx context.Context, path, place string) (func() error, error) {
 		f, err := tryLock(name)
 		if err == nil {
 			_, err := fmt.Fprintf(f, "process %d\n", os.Getpid())
-			return func() error { return errors.Join(releaseLock(f, name), f.Close()) }, err
+			return func() error { return errors.Join(releaseLock(name), f.Close()) }, err
 		}
 		if !errors.Is(err, errLocked) {
 			return nil, fmt.Errorf("locking %s: %w", place, plainPathError(err))
@@ -64,7 +64,7 @@ func tryLock(name string) (*os.File, error) {
 	return f, f.Truncate(0)
 }
 
-func releaseLock(f *os.File, name string) error {
+func releaseLock(name string) error {
 	err := os.Remove(name)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil // Windows keeps a file that is open; the next one uses it

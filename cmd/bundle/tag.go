@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -54,7 +55,7 @@ Exit codes: 0 done, 1 the version's tag names other content, 2 usage, 3 refused,
 	}
 }
 
-func runTag(ctx context.Context, settings registry.Settings, o *door.Opened, tag string, overwrite bool, form flags.Form, out io.Writer, talk *ui.Talk) error {
+func runTag(ctx context.Context, settings registry.Settings, o *door.Opened, tag string, overwrite bool, form flags.Form, out io.Writer, talk *ui.Talk) (err error) {
 	client, err := registry.NewClient(settings)
 	if err != nil {
 		return err
@@ -63,7 +64,7 @@ func runTag(ctx context.Context, settings registry.Settings, o *door.Opened, tag
 	if err != nil {
 		return err
 	}
-	defer dst.Abort()
+	defer func() { err = errors.Join(err, dst.Abort()) }() // nothing is left to undo after Commit
 	guard := tagGuard{release: o.Bundle.Lock.Release, overwrite: overwrite}
 	if err := guard.check(ctx, dst, tag, o.Root, talk); err != nil {
 		return err
