@@ -107,15 +107,9 @@ func signOptionsFrom(c *cli.Context) (signOptions, error) {
 	default:
 		return opts, &flags.UsageError{Message: fmt.Sprintf("--recursive %q is unknown", opts.recursive), Hint: "it is none, charts, images or all"}
 	}
-	switch format := c.String("signature-format"); format {
-	case "tag":
-		opts.format = signing.FormatTag
-	case "referrer":
-		opts.format = signing.FormatReferrer
-	case "both":
-		opts.format = signing.FormatBoth
-	default:
-		return opts, &flags.UsageError{Message: fmt.Sprintf("--signature-format %q is unknown", format), Hint: "it is tag, referrer or both"}
+	var err error
+	if opts.format, err = signing.ParseFormat(c.String("signature-format")); err != nil {
+		return opts, &flags.UsageError{Message: "--signature-format: " + err.Error(), Hint: "it is tag, referrer or both"}
 	}
 	return opts, nil
 }
@@ -162,6 +156,9 @@ func runSign(ctx context.Context, opts signCommandOptions, out io.Writer, talk *
 		}
 		result.Signed = append(result.Signed, signed...)
 	}
+	if err := warnMixedForms(ctx, dst, root, talk); err != nil {
+		return errors.Join(err, dst.Abort())
+	}
 	if err := dst.Commit(ctx); err != nil {
 		return err
 	}
@@ -170,6 +167,23 @@ func runSign(ctx context.Context, opts signCommandOptions, out io.Writer, talk *
 	}
 	_, err = fmt.Fprintln(out, result.Reference)
 	return err
+}
+
+// warnMixedForms says when a digest has signatures of both forms: cosign then
+// looks at the referrers alone, so that a signature at the tag is not seen.
+func warnMixedForms(ctx context.Context, src signing.Source, root ocispec.Descriptor, talk *ui.Talk) error {
+	found, err := signing.Signers(ctx, src, root)
+	if err != nil {
+		return err
+	}
+	forms := map[string]bool{}
+	for _, f := range found {
+		forms[f.Form] = true
+	}
+	if len(forms) > 1 {
+		talk.Warnf("%s now has signatures at its tag and as referrers: waybill reads both, but where there is a referrer cosign 2.6 does not look at the tag, and cosign 3 only with --new-bundle-format=false", root.Digest)
+	}
+	return nil
 }
 
 // signEach signs the root and what opts names below it.
