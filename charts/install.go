@@ -113,11 +113,12 @@ func (c *Cluster) Apply(ctx context.Context, comp Component, opts ApplyOptions) 
 	if err != nil {
 		return Revision{}, err
 	}
-	s.kube.left = s.leftBehind(releases, ready.base)
 	step, run := "installing", s.install
+	var from *release.Release // what Helm merges with
 	if ready.step == StepUpgrade {
-		step, run = "upgrading", s.upgrade
+		step, run, from = "upgrading", s.upgrade, ready.base
 	}
+	s.kube.left = s.leftBehind(releases, from)
 	return s.carryOut(ctx, step, run)
 }
 

@@ -14,13 +14,13 @@ import (
 // not know: fields would stay that neither the deployed revision nor the new
 // one has, and so would whole objects. They are removed here.
 
-// leftBehind reads what failed revisions since the base may have left, the
-// newest first. One with a kind that is not served any more left nothing that
+// leftBehind reads what failed revisions may have left, the newest first, since
+// the one that Helm merges with; nil when it merges with none. One with a kind that is not served any more left nothing that
 // can be found.
-func (s *session) leftBehind(releases []*release.Release, base *release.Release) []kube.ResourceList {
+func (s *session) leftBehind(releases []*release.Release, from *release.Release) []kube.ResourceList {
 	var left []kube.ResourceList
 	for _, rel := range slices.Backward(releases) {
-		if rel == base || rel.Info.Status == release.StatusUninstalled {
+		if rel == from || rel.Info.Status == release.StatusUninstalled {
 			break
 		}
 		if rel.Info.Status != release.StatusFailed {

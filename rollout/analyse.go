@@ -62,7 +62,7 @@ func (r *Runner) analyse(ctx context.Context, req *Request, opts lookOptions) (*
 		return nil, err
 	}
 	if a.caps, err = r.charts.Capabilities(ctx, true); err != nil {
-		return nil, fmt.Errorf("asking for the cluster's version: %w", err)
+		return nil, err
 	}
 	if a.latest, err = a.store.latest(ctx, a.instance); err != nil {
 		return nil, recordRefusal(err)

@@ -74,7 +74,7 @@ func (e *InterruptedError) Unwrap() error { return context.Canceled }
 // A ClusterError reports that the cluster could not be asked.
 type ClusterError struct{ Err error }
 
-func (e *ClusterError) Error() string { return fmt.Sprintf("asking the cluster: %v", e.Err) }
+func (e *ClusterError) Error() string { return e.Err.Error() }
 
 func (e *ClusterError) Unwrap() error { return e.Err }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -22,90 +21,39 @@ func statusCommand() *cli.Command {
 Exit codes: 0 done, 2 usage, 4 no such instance, 10 cluster not reachable.`,
 		Flags: flags.Join(flags.Cluster(), flags.Common()),
 		Action: func(c *cli.Context) error {
-			form, err := flags.Output(c)
-			if err != nil {
-				return err
-			}
-			runner, _, err := connect(c, flags.Talk(c))
-			if err != nil {
-				return err
-			}
 			if !c.Args().Present() {
-				return listInstances(c, runner, form)
+				return withRunner(listInstances)(c)
 			}
-			name, err := flags.OneArg(c, "instance")
-			if err != nil {
-				return err
-			}
-			return showStatus(c, runner, name, form)
+			return onInstance(showStatus)(c)
 		},
 	}
 }
 
-func historyCommand() *cli.Command {
-	return &cli.Command{
-		Name: "history", Usage: "show the attempts on an instance, oldest first",
-		ArgsUsage:   "NAME",
-		Description: `Exit codes: 0 done, 2 usage, 4 no such instance, 10 cluster not reachable.`,
-		Flags:       flags.Join(flags.Cluster(), flags.Common()),
-		Action: func(c *cli.Context) error {
-			form, err := flags.Output(c)
-			if err != nil {
-				return err
-			}
-			name, err := flags.OneArg(c, "instance")
-			if err != nil {
-				return err
-			}
-			runner, _, err := connect(c, flags.Talk(c))
-			if err != nil {
-				return err
-			}
-			attempts, err := runner.History(c.Context, name)
-			if err != nil {
-				return err
-			}
-			if form == flags.JSON {
-				return ui.JSON(c.App.Writer, map[string]any{"instance": name, "attempts": attempts})
-			}
-			table := ui.NewTable(c.App.Writer)
-			for _, a := range attempts {
-				table.Row(fmt.Sprint(a.Revision), a.Status, a.Version, stamp(a.Started), a.Signer, a.Bundle.String())
-			}
-			return table.Flush()
-		},
-	}
-}
-
-func siteCommand() *cli.Command {
-	return &cli.Command{
-		Name: "site", Usage: "print the site file last used for an instance",
-		ArgsUsage:   "NAME",
-		Description: `Exit codes: 0 done, 2 usage, 4 no such instance, or none was used, 10 cluster not reachable.`,
-		Flags:       flags.Join(flags.Cluster(), flags.Common()),
-		Action: func(c *cli.Context) error {
-			form, err := flags.Output(c)
-			if err != nil {
-				return err
-			}
-			name, err := flags.OneArg(c, "instance")
-			if err != nil {
-				return err
-			}
-			runner, _, err := connect(c, flags.Talk(c))
-			if err != nil {
-				return err
-			}
-			text, err := runner.Site(c.Context, name)
-			if err != nil {
-				return err
-			}
-			if form == flags.JSON {
-				return ui.JSON(c.App.Writer, map[string]string{"instance": name, "site": text})
-			}
-			_, err = io.WriteString(c.App.Writer, text)
+// withRunner is the action of a verb that reads records.
+func withRunner(act func(*cli.Context, *rollout.Runner, flags.Form) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		form, err := flags.Output(c)
+		if err != nil {
 			return err
-		},
+		}
+		runner, _, err := connect(c, flags.Talk(c))
+		if err != nil {
+			return err
+		}
+		return act(c, runner, form)
+	}
+}
+
+// onInstance is the action of a verb whose only argument is an instance.
+func onInstance(act func(*cli.Context, *rollout.Runner, string, flags.Form) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		name, err := flags.OneArg(c, "instance")
+		if err != nil {
+			return err
+		}
+		return withRunner(func(c *cli.Context, runner *rollout.Runner, form flags.Form) error {
+			return act(c, runner, name, form)
+		})(c)
 	}
 }
 
