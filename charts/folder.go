@@ -224,20 +224,20 @@ func (w *walker) entry(name string, entry fs.DirEntry, trail []string) error {
 	if entry.Name() == ".git" || w.rules.Ignore(name, info) {
 		return nil
 	}
-	real := filepath.Join(trail[len(trail)-1], entry.Name())
+	actual := filepath.Join(trail[len(trail)-1], entry.Name())
 	if isLink {
-		if real, err = w.follow(name, full); err != nil {
+		if actual, err = w.follow(name, full); err != nil {
 			return err
 		}
 	}
 	switch {
 	case info.IsDir():
 		for _, before := range trail {
-			if before == real {
-				return &LinkError{Path: name, Target: real, Reason: "leads in a circle"}
+			if before == actual {
+				return &LinkError{Path: name, Target: actual, Reason: "leads in a circle"}
 			}
 		}
-		return w.folder(name, append(trail[:len(trail):len(trail)], real))
+		return w.folder(name, append(trail[:len(trail):len(trail)], actual))
 	case info.Mode().IsRegular():
 		return w.file(name, full)
 	}
@@ -250,15 +250,15 @@ func (w *walker) follow(name, full string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	real, err := filepath.EvalSymlinks(full)
+	actual, err := filepath.EvalSymlinks(full)
 	if err != nil {
 		return "", &LinkError{Path: name, Target: written, Reason: "leads nowhere"}
 	}
-	inside, err := filepath.Rel(w.root, real)
+	inside, err := filepath.Rel(w.root, actual)
 	if err != nil || inside == ".." || strings.HasPrefix(inside, ".."+string(filepath.Separator)) {
 		return "", &LinkError{Path: name, Target: written, Reason: "leads out of the chart's folder"}
 	}
-	return real, nil
+	return actual, nil
 }
 
 func (w *walker) file(name, full string) error {
