@@ -48,22 +48,15 @@ func planFlags() []cli.Flag {
 	}
 }
 
-// checkPlanned looks at the words of `plan` and `install` before anything is
-// opened.
-func checkPlanned(c *cli.Context) error {
+// readPlanned reads what the command line of `plan` and `install` says.
+func readPlanned(c *cli.Context) (*source, error) {
 	if mode := c.String("images"); mode != "keep" {
-		return &flags.UsageError{
+		return nil, &flags.UsageError{
 			Message: fmt.Sprintf("--images %q: container images come with a later version of waybill; bundles hold charts only", mode),
 			Hint:    "--images keep leaves references as the charts write them",
 		}
 	}
-	return checkSource(c)
-}
-
-// openPlanned opens the bundle of `plan` and `install` and fills in the
-// request.
-func openPlanned(c *cli.Context) (*source, error) {
-	src, err := openSource(c, true)
+	src, err := readSource(c)
 	if err != nil {
 		return nil, err
 	}
@@ -78,19 +71,19 @@ func runInstall(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkPlanned(c); err != nil {
+	src, err := readPlanned(c)
+	if err != nil {
 		return err
 	}
+	defer src.Close()
 	talk := flags.Talk(c)
 	runner, cluster, err := connect(c, talk)
 	if err != nil {
 		return err
 	}
-	src, err := openPlanned(c)
-	if err != nil {
+	if err := src.open(c, true); err != nil {
 		return err
 	}
-	defer src.Close()
 	src.request.OnFailure = c.String("on-failure")
 	if c.Bool("dry-run") {
 		return showPlan(c, runner, cluster, src, form)

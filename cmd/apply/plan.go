@@ -37,18 +37,18 @@ func runPlan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkPlanned(c); err != nil {
-		return err
-	}
-	runner, cluster, err := connect(c, flags.Talk(c))
-	if err != nil {
-		return err
-	}
-	src, err := openPlanned(c)
+	src, err := readPlanned(c)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
+	runner, cluster, err := connect(c, flags.Talk(c))
+	if err != nil {
+		return err
+	}
+	if err := src.open(c, true); err != nil {
+		return err
+	}
 	return showPlan(c, runner, cluster, src, form)
 }
 

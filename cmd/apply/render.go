@@ -53,19 +53,19 @@ func runRender(c *cli.Context) error {
 	if c.Bool("cluster") && (c.IsSet("kube-version") || c.IsSet("api-versions")) {
 		return flags.Usagef("--cluster uses the cluster's own version and kinds; leave out --kube-version and --api-versions")
 	}
-	if err := checkSource(c); err != nil {
+	src, err := readSource(c)
+	if err != nil {
 		return err
 	}
+	defer src.Close()
 	talk := flags.Talk(c)
 	render, err := renderer(c, talk)
 	if err != nil {
 		return err
 	}
-	src, err := openSource(c, false)
-	if err != nil {
+	if err := src.open(c, false); err != nil {
 		return err
 	}
-	defer src.Close()
 	composed, err := compose(c, src.request, talk)
 	if err != nil {
 		return err

@@ -16,14 +16,21 @@ import (
 	"waybill/rollout"
 )
 
-// A source is a bundle that was let in, with what the operator says of this
-// site and of the values. Close it.
+// A source is what the operator says of a bundle, this site and the values,
+// and, once it is open, the bundle that was let in.
 type source struct {
-	opened  *door.Opened
+	site    siteFile
 	request rollout.Request
+	opened  *door.Opened
 }
 
-func (s *source) Close() error { return s.opened.Close() }
+// Close closes the bundle, when it is open.
+func (s *source) Close() error {
+	if s.opened == nil {
+		return nil
+	}
+	return s.opened.Close()
+}
 
 // sourceFlags are those of every verb that takes a bundle and a site file.
 func sourceFlags() []cli.Flag {
@@ -34,10 +41,11 @@ func sourceFlags() []cli.Flag {
 	}, flags.Policy(), flags.Registry())
 }
 
-// openSource opens the bundle named by the first argument; further arguments
-// are components.
-func openSource(c *cli.Context, needPolicy bool) (*source, error) {
-	if err := checkSource(c); err != nil {
+// readSource reads what the command line and the files on it say, so that
+// what is wrong there is found before anything is opened. The first argument
+// is the bundle, further ones are components.
+func readSource(c *cli.Context) (*source, error) {
+	if err := checkLocation(c); err != nil {
 		return nil, err
 	}
 	site, err := readSite(c.String("file"))
@@ -48,22 +56,23 @@ func openSource(c *cli.Context, needPolicy bool) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := flags.Open(c, c.Args().First(), door.Options{NeedPolicy: needPolicy, ReadData: needPolicy}, site.settings()...)
-	if err != nil {
-		return nil, err
-	}
-	if err := opened.Bundle.Installable(); err != nil {
-		opened.Close()
-		return nil, err
-	}
-	return &source{opened: opened, request: rollout.Request{
-		Source: sourceOf(opened), Site: site.site, SiteText: site.text, SiteFiles: site.values,
-		Components: c.Args().Tail(), Values: overlays,
+	return &source{site: site, request: rollout.Request{
+		Site: site.site, SiteText: site.text, SiteFiles: site.values, Components: c.Args().Tail(), Values: overlays,
 	}}, nil
 }
 
-// checkSource looks at the first argument, before anything is opened.
-func checkSource(c *cli.Context) error {
+// open lets the bundle in. Close the source afterwards.
+func (s *source) open(c *cli.Context, needPolicy bool) error {
+	opened, err := flags.Open(c, c.Args().First(), door.Options{NeedPolicy: needPolicy, ReadData: needPolicy}, s.site.settings()...)
+	if err != nil {
+		return err
+	}
+	s.opened, s.request.Source = opened, sourceOf(opened)
+	return opened.Bundle.Installable()
+}
+
+// checkLocation looks at the first argument.
+func checkLocation(c *cli.Context) error {
 	word := c.Args().First()
 	if word == "" {
 		return &flags.UsageError{

@@ -40,11 +40,14 @@ func runValues(c *cli.Context) error {
 			Hint:    c.App.Name + " values SRC COMPONENT",
 		}
 	}
-	src, err := openSource(c, false)
+	src, err := readSource(c)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
+	if err := src.open(c, false); err != nil {
+		return err
+	}
 	composed, err := compose(c, src.request, flags.Talk(c))
 	if err != nil {
 		return err
