@@ -26,7 +26,8 @@ objects are used. CRDs come first, then hooks and manifests in one stream.
   apply render shop-1.0.0.tar web --kube-version 1.31.0
 
 Exit codes: 0 done, 1 a chart does not render, 2 usage, 3 refused by the policy,
-4 registry says not found or denied, 6 content corrupt, 10 not reachable.`,
+4 registry says not found or denied, 6 content corrupt, 7 (--cluster) what
+valuesFrom names is absent, 10 not reachable.`,
 		Flags: flags.Join(sourceFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "kube-version", Usage: "Kubernetes `VERSION` to render for (default: the newest known)"},
 			&cli.StringSliceFlag{Name: "api-versions", Usage: "further API `VERSION` the cluster has (repeatable)"},

@@ -15,8 +15,8 @@ func uninstallCommand() *cli.Command {
 		Name: "uninstall", Aliases: []string{"remove"},
 		Usage:     "remove an instance, or the named components of one, in reverse order",
 		ArgsUsage: "NAME [COMPONENT…]",
-		Description: `CRDs, claims and namespaces stay. On a terminal it asks before it removes
-anything; --yes answers.
+		Description: `CRDs, claims and namespaces stay; the records of a whole instance go. On a
+terminal it asks before it removes anything; --yes answers.
 
   apply uninstall shop --dry-run
   apply uninstall shop web
@@ -27,7 +27,7 @@ removed and something failed, 10 cluster not reachable, 130 interrupted.`,
 		Flags: flags.Join([]cli.Flag{
 			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be removed"},
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
-			&cli.DurationFlag{Name: "timeout", Usage: "how long one component may take (default: 10m)"},
+			&cli.DurationFlag{Name: "timeout", Usage: "how long one component may take; 0s is 10m"},
 		}, flags.Cluster(), flags.Common()),
 		Action: runUninstall,
 	}
