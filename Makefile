@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test lint interop cluster tidy clean
+.PHONY: build test lint interop cluster peers clean
 
 build: ## build both programs into bin/
 	$(GO) build -o bin/bundle ./cmd/bundle

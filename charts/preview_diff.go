@@ -13,14 +13,15 @@ import (
 
 // Diff is what would change in the objects and hooks of the last deployed
 // revision, as a unified diff, object by object. The values in a Secret are
-// replaced by the beginning of their digest: that one changes is seen, what it
-// is not. Empty when nothing would change.
-func (p *Preview) Diff() (string, error) {
-	before, err := diffable(p.Previous, p.PreviousHooks)
+// replaced by the beginning of a digest that salt goes into, which should be
+// random: that one changes is seen, what it is cannot be guessed. Empty when
+// nothing would change.
+func (p *Preview) Diff(salt string) (string, error) {
+	before, err := diffable(p.Previous, p.PreviousHooks, salt)
 	if err != nil {
 		return "", err
 	}
-	after, err := diffable(p.Rendered.Manifest, p.Rendered.Hooks)
+	after, err := diffable(p.Rendered.Manifest, p.Rendered.Hooks, salt)
 	if err != nil {
 		return "", err
 	}
@@ -34,7 +35,7 @@ func (p *Preview) Diff() (string, error) {
 }
 
 // diffable returns the text of every object by its name.
-func diffable(manifest string, hooks []Hook) (map[string]string, error) {
+func diffable(manifest string, hooks []Hook, salt string) (map[string]string, error) {
 	objects, err := renderedObjects(manifest + "\n---\n" + joinHooks(hooks))
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func diffable(manifest string, hooks []Hook) (map[string]string, error) {
 	for _, o := range objects {
 		text := strings.TrimSpace(o.Manifest) + "\n"
 		if o.Kind == "Secret" {
-			if text, err = maskSecret(o.Content); err != nil {
+			if text, err = maskSecret(o.Content, salt); err != nil {
 				return nil, err
 			}
 		}
@@ -52,7 +53,7 @@ func diffable(manifest string, hooks []Hook) (map[string]string, error) {
 	return texts, nil
 }
 
-func maskSecret(content map[string]any) (string, error) {
+func maskSecret(content map[string]any, salt string) (string, error) {
 	masked := maps.Clone(content)
 	for _, field := range []string{"data", "stringData"} {
 		values, ok := content[field].(map[string]any)
@@ -61,7 +62,7 @@ func maskSecret(content map[string]any) (string, error) {
 		}
 		hidden := map[string]any{}
 		for key, value := range values {
-			hidden[key] = "masked (" + digest.FromString(fmt.Sprint(value)).Encoded()[:12] + ")"
+			hidden[key] = "masked (" + digest.FromString(salt + fmt.Sprint(value)).Encoded()[:12] + ")"
 		}
 		masked[field] = hidden
 	}

@@ -13,7 +13,7 @@ func TestDiff(t *testing.T) {
 		Previous: "---\n" + secret + "marker-old}\n---\n" + config + "low}\n" + same,
 		Rendered: &Rendered{Manifest: "---\n" + secret + "marker-new}\n---\n" + config + "high}\n" + same},
 	}
-	got, err := p.Diff()
+	got, err := p.Diff("salt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestDiff(t *testing.T) {
 		}
 	}
 	p.Rendered.Manifest = p.Previous
-	if got, err := p.Diff(); err != nil || got != "" {
+	if got, err := p.Diff("salt"); err != nil || got != "" {
 		t.Errorf("nothing changed, and the diff is %q, %v", got, err)
 	}
 }

@@ -235,6 +235,15 @@ func (r *Runner) examineAll(ctx context.Context, a *analysis) error {
 	return group.Wait()
 }
 
+// warnUnrecorded says when Helm has releases of the instance and there is no
+// record of it: the records may be kept in another namespace.
+func (a *analysis) warnUnrecorded() {
+	if a.record() == nil && slices.ContainsFunc(a.subjects, func(s *subject) bool { return s.planned.Action == ActionUpgrade }) {
+		a.warn("Helm has releases of instance %s, and namespace %s has no record of it; when its records are kept elsewhere, name that namespace (--state-namespace)",
+			a.instance, a.plan.StateNamespace)
+	}
+}
+
 // fillPlan puts what was found into the plan, in the order of the components,
 // and those that are only recorded behind.
 func (a *analysis) fillPlan() {
@@ -245,6 +254,7 @@ func (a *analysis) fillPlan() {
 			a.plan.Heals = append(a.plan.Heals, *s.heal)
 		}
 	}
+	a.warnUnrecorded()
 	if rec := a.record(); rec != nil {
 		for i := range rec.Components {
 			if old := &rec.Components[i]; a.left(old) {

@@ -250,6 +250,9 @@ func (t *attempt) tell(results map[string]*result, status string) {
 			Name: p.Name, Action: p.Action, Outcome: c.Outcome, Reason: c.Reason, HelmBefore: p.HelmRevision, HelmAfter: c.HelmAfter,
 			Seconds: t.spent[p.Name].Round(time.Millisecond).Seconds(),
 		}
+		if c.Outcome == OutcomeKept {
+			one.HelmBefore = c.HelmAfter // nobody looked, and nothing was done
+		}
 		if res := results[p.Name]; res != nil {
 			one.WaitedOn = res.waitedOn
 		}

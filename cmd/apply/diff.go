@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"slices"
 
 	"waybill/charts"
@@ -15,7 +16,7 @@ func diffs(ctx context.Context, runner *rollout.Runner, cluster *charts.Cluster,
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]string{}
+	found, salt := map[string]string{}, rand.Text()
 	for _, component := range composed {
 		if !wouldChange(plan, component.Name) {
 			continue
@@ -31,7 +32,7 @@ func diffs(ctx context.Context, runner *rollout.Runner, cluster *charts.Cluster,
 		if err != nil {
 			return nil, clusterError(err)
 		}
-		if found[component.Name], err = preview.Diff(); err != nil {
+		if found[component.Name], err = preview.Diff(salt); err != nil {
 			return nil, err
 		}
 	}

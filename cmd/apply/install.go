@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -76,6 +77,9 @@ func runInstall(c *cli.Context) error {
 		return err
 	}
 	defer src.Close()
+	if err := checkOnFailure(c.String("on-failure")); err != nil {
+		return err
+	}
 	talk := flags.Talk(c)
 	runner, cluster, err := connect(c, talk)
 	if err != nil {
@@ -95,6 +99,14 @@ func runInstall(c *cli.Context) error {
 		}
 	}
 	return err
+}
+
+func checkOnFailure(choice string) error {
+	known := []string{rollout.OnFailureStop, rollout.OnFailureRollback, rollout.OnFailureContinue, rollout.OnFailureLeave}
+	if slices.Contains(known, choice) {
+		return nil
+	}
+	return &flags.UsageError{Message: fmt.Sprintf("--on-failure %q is unknown", choice), Hint: "it is " + joinWords(known)}
 }
 
 func printOutcome(out io.Writer, talk *ui.Talk, o *rollout.Outcome, form flags.Form) error {

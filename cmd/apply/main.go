@@ -36,6 +36,8 @@ func program() flags.Program {
 		Usage:    "install a release bundle on a Kubernetes cluster as one unit",
 		Version:  flags.Version,
 		Fallback: installWord,
+		Later:    []string{"rollback", "drift", "images", "follow", "--plan", "--plan-out", "--image-registry", "--registry-override"},
+		Words:    map[string]string{"delete": "uninstall", "list": "status", "diff": "plan"},
 		Commands: []*cli.Command{
 			planCommand(), installCommand(), statusCommand(), historyCommand(), siteCommand(),
 			uninstallCommand(), renderCommand(), valuesCommand(), flags.VersionCommand("apply"),

@@ -61,6 +61,9 @@ func (e *changesError) Error() string {
 
 func (e *changesError) ExitCode() int { return ui.ExitDiffers }
 
+// Silent says that the plan has told it.
+func (e *changesError) Silent() {}
+
 // A planResult is what `plan` says in JSON.
 type planResult struct {
 	*rollout.Plan

@@ -83,7 +83,7 @@ func checkLocation(c *cli.Context) error {
 	if isReleaseFile(word) {
 		return &flags.UsageError{
 			Message: fmt.Sprintf("%q is a release file; installing one without a bundle comes with a later version of waybill", word),
-			Hint:    "`bundle build` makes a bundle from it",
+			Hint:    "`bundle build --no-images` makes a bundle from it",
 		}
 	}
 	_, err := registry.ParseLocation(word)
@@ -125,6 +125,9 @@ func readSite(path string) (siteFile, error) {
 	if err != nil {
 		return siteFile{}, err
 	}
+	if err := checkSite(path, site); err != nil {
+		return siteFile{}, err
+	}
 	f := siteFile{path: path, text: text, site: site, values: map[string][]byte{}}
 	for name, component := range site.Components {
 		for _, file := range component.ValuesFiles {
@@ -136,6 +139,24 @@ func readSite(path string) (siteFile, error) {
 		}
 	}
 	return f, nil
+}
+
+// checkSite refuses what a site file may say and this version would not do.
+func checkSite(path string, site *bundle.Site) error {
+	later := func(key string) error {
+		return &flags.UsageError{
+			Message: fmt.Sprintf("site file %s: %s comes with a later version of waybill", path, key),
+			Hint:    "leave it out",
+		}
+	}
+	if site.Registry != nil && len(site.Registry.Overrides) > 0 {
+		return later("registry.overrides")
+	}
+	if images := site.Images; images != nil && (images.Mode != "" && images.Mode != "keep" || images.Registry != "" ||
+		images.PullSecret != nil || len(images.Replace) > 0 || len(images.Allow) > 0) {
+		return later("images (all but mode: keep)")
+	}
+	return nil
 }
 
 // settings is what the site file says of opening bundles.

@@ -65,6 +65,9 @@ func listInstances(c *cli.Context, runner *rollout.Runner, form flags.Form) erro
 	if form == flags.JSON {
 		return ui.JSON(c.App.Writer, map[string]any{"instances": all})
 	}
+	if len(all) == 0 {
+		flags.Talk(c).Sayf("nothing is installed")
+	}
 	table := ui.NewTable(c.App.Writer)
 	for _, s := range all {
 		table.Row(s.Instance, s.Release, s.Version, s.Status, s.Signer, s.Bundle.String())

@@ -147,8 +147,8 @@ func (p publisher) sayReplaced(loc registry.Location, held []ocispec.Descriptor)
 	return false
 }
 
-// publish brings the bundle to one place: blobs, children, root, signatures,
-// read-back, and the tag last. What is at the place before the last step is
+// publish brings the bundle to one place: blobs, children, root, read-back,
+// signatures, and the tag last. What is at the place before the last step is
 // found by no tag.
 func (p publisher) publish(ctx context.Context, d destination) (result published, err error) {
 	open := p.client.Create

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
 
 	"waybill/bundle"
 	"waybill/internal/ref"
@@ -98,12 +100,38 @@ func (g tagGuard) moves(ctx context.Context, dst tagResolver, tag string, root o
 	case old.Digest == root.Digest:
 		return "", nil
 	}
-	versionTag, _ := ref.Tag(g.release.Version) // no tag can be equal to a version that makes none
-	if (tag == versionTag || tag == archiveName(g.release)) && !g.overwrite {
+	if !g.overwrite && (isVersionTag(tag, g.release.Version) || tag == archiveName(g.release) || isVersionTag(tag, versionOf(ctx, dst, old))) {
 		return "", &movedTagError{tag: tag, old: old, new: root}
 	}
 	return old.Digest, nil
 }
+
+// isVersionTag says whether the tag is the one of that version.
+func isVersionTag(tag, version string) bool {
+	versionTag, err := ref.Tag(version)
+	return err == nil && tag == versionTag
+}
+
+// versionOf returns the version of the bundle at desc, empty when it is none
+// or cannot be read: then its tag is nobody's version.
+func versionOf(ctx context.Context, dst tagResolver, desc ocispec.Descriptor) string {
+	fetcher, ok := dst.(content.Fetcher)
+	if !ok || desc.Size > maxRoot {
+		return ""
+	}
+	data, err := content.FetchAll(ctx, fetcher, desc)
+	if err != nil {
+		return ""
+	}
+	var index ocispec.Index
+	if json.Unmarshal(data, &index) != nil || index.ArtifactType != bundle.ArtifactType {
+		return ""
+	}
+	return index.Annotations[ocispec.AnnotationVersion]
+}
+
+// maxRoot bounds the root that is read, in bytes, as registries do.
+const maxRoot = 4 << 20
 
 // repositoryOf is the repository of a registry location, and empty elsewhere.
 func repositoryOf(loc registry.Location) string {

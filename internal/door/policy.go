@@ -17,8 +17,8 @@ import (
 // PolicyChoice is what somebody said of the policy: in flags, in a site file,
 // by a file in a known place.
 type PolicyChoice struct {
-	// Flags is what the flags say, in the form of a policy file. Paths are
-	// relative to the working directory.
+	// Flags is what the flags say, in the form of a policy file; what was not
+	// said is zero. Paths are relative to the working directory.
 	Flags bundle.VerifyBlock
 	// File is the policy file of --policy; "none" turns verification off.
 	File string
@@ -91,7 +91,7 @@ func (c PolicyChoice) find() (*choicePolicy, error) {
 	case found != nil:
 		found.change(c.Flags)
 		return found, nil
-	case c.Flags.AllowUnsigned && !c.Flags.RequireLog && !c.Flags.RequireTimestamp && c.Flags.Threshold <= 1 && c.Flags.TrustedRoot == "":
+	case c.Flags.AllowUnsigned && !c.Flags.RequireLog && !c.Flags.RequireTimestamp && c.Flags.Threshold == 0 && c.Flags.TrustedRoot == "":
 		return &choicePolicy{block: c.Flags, source: "--allow-unsigned"}, nil
 	case changes(c.Flags):
 		return nil, &PolicyError{Source: "flags", Err: errors.New("there is no --key and no --certificate-identity, so that the other verification flags have nothing to apply to; name a signer")}
@@ -137,7 +137,7 @@ func (p *choicePolicy) change(flags bundle.VerifyBlock) {
 	p.block.AllowUnsigned = p.block.AllowUnsigned || flags.AllowUnsigned
 	p.block.RequireLog = p.block.RequireLog || flags.RequireLog
 	p.block.RequireTimestamp = p.block.RequireTimestamp || flags.RequireTimestamp
-	if flags.Threshold > 1 {
+	if flags.Threshold > 0 {
 		p.block.Threshold = flags.Threshold
 	}
 	if flags.TrustedRoot != "" {
@@ -152,7 +152,7 @@ func (p *choicePolicy) change(flags bundle.VerifyBlock) {
 func namesSigner(b bundle.VerifyBlock) bool { return len(b.Keys) > 0 || len(b.Identities) > 0 }
 
 func changes(b bundle.VerifyBlock) bool {
-	return b.AllowUnsigned || b.RequireLog || b.RequireTimestamp || b.Threshold > 1 || b.TrustedRoot != ""
+	return b.AllowUnsigned || b.RequireLog || b.RequireTimestamp || b.Threshold > 0 || b.TrustedRoot != ""
 }
 
 // load reads keys and trust material.

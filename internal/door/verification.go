@@ -66,7 +66,7 @@ func verify(ctx context.Context, src *registry.Source, root ocispec.Descriptor, 
 	if err != nil {
 		return Verification{}, err
 	}
-	v := Verification{State: "verified", Signers: result.Signers, Policy: opts.Policy.Source, Checks: result.Text}
+	v := Verification{State: "verified", Signers: append([]string{}, result.Signers...), Policy: opts.Policy.Source, Checks: result.Text}
 	if result.Unsigned {
 		v.State = "unsigned"
 	}

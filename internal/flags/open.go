@@ -71,12 +71,14 @@ func PolicyChoice(c *cli.Context, keys []string) (door.PolicyChoice, error) {
 		Flags: bundle.VerifyBlock{
 			Keys: keys, TrustedRoot: c.String("trusted-root"),
 			RequireLog: c.Bool("require-log"), RequireTimestamp: c.Bool("require-timestamp"),
-			Threshold: c.Int("threshold"), AllowUnsigned: c.Bool("allow-unsigned"),
+			AllowUnsigned: c.Bool("allow-unsigned"),
 		},
 		File: c.String("policy"),
 	}
-	if choice.Flags.Threshold < 1 {
-		return choice, Usagef("--threshold %d: at least one signer must be needed", choice.Flags.Threshold)
+	if c.IsSet("threshold") {
+		if choice.Flags.Threshold = c.Int("threshold"); choice.Flags.Threshold < 1 {
+			return choice, Usagef("--threshold %d: at least one signer must be needed", choice.Flags.Threshold)
+		}
 	}
 	identity, err := identityFlags(c)
 	if err != nil {
@@ -126,7 +128,7 @@ func Open(c *cli.Context, word string, opts door.Options, site ...SiteSettings) 
 	}
 	for _, s := range site {
 		choice.Site, choice.SiteFile = s.Verify, s.File
-		s.apply(&settings)
+		s.apply(c, &settings)
 	}
 	if opts.Policy, err = door.LoadPolicy(c.Context, choice); err != nil {
 		return nil, err
@@ -151,7 +153,7 @@ type SiteSettings struct {
 }
 
 // apply adds the site file's registry settings to those of the flags, which win.
-func (s SiteSettings) apply(settings *registry.Settings) {
+func (s SiteSettings) apply(c *cli.Context, settings *registry.Settings) {
 	r := s.Registry
 	if r == nil {
 		return
@@ -164,6 +166,12 @@ func (s SiteSettings) apply(settings *registry.Settings) {
 	}
 	if settings.ConfigFile == "" {
 		settings.ConfigFile = s.path(r.ConfigFile)
+	}
+	if r.Concurrency > 0 && !c.IsSet("concurrency") {
+		settings.Concurrency = r.Concurrency
+	}
+	if r.Retry > 0 && !c.IsSet("retry") {
+		settings.Retry = r.Retry
 	}
 	settings.PlainHTTPHosts = append(settings.PlainHTTPHosts, r.PlainHTTPHosts...)
 	settings.InsecureHosts = append(settings.InsecureHosts, r.InsecureHosts...)

@@ -44,6 +44,10 @@ type usageError interface {
 // are a code and not a failure of a room.
 type coder interface{ ExitCode() int }
 
+// A silent error is a result that only the exit code tells: what there is to
+// say was printed.
+type silent interface{ Silent() }
+
 // A hinter is an error of a verb that knows what to type next.
 type hinter interface{ Hint() string }
 
@@ -54,6 +58,10 @@ func Report(ctx context.Context, w io.Writer, name string, err error) int {
 		return ExitDone
 	}
 	code, hint := classify(ctx, name, err)
+	var s silent
+	if errors.As(err, &s) {
+		return code
+	}
 	text := err.Error()
 	if code == ExitInterrupted {
 		text = "interrupted: " + text
@@ -190,7 +198,7 @@ func ofBundle(_ string, err error) (int, string, bool) {
 	case errors.As(err, &lint):
 		return ExitFailed, "`bundle lint` shows everything found", true
 	case errors.As(err, &stale):
-		return ExitDiffers, "`bundle lock` makes the lock agree with the release file", true
+		return ExitDiffers, "`bundle lock --no-images` makes the lock agree with the release file", true
 	case errors.As(err, &newer), errors.As(err, &roles):
 		return ExitCorrupt, "use a newer waybill", true
 	case errors.As(err, &content), errors.Is(err, bundle.ErrNotBundle):
