@@ -38,7 +38,7 @@ func TestRecordSizeIsWhatHelmStores(t *testing.T) {
 	}
 	client := fake.NewClientset()
 	secrets := driver.NewSecrets(client.CoreV1().Secrets("default"))
-	if err := secrets.Create("sh.helm.release.v1.shop.v1", withVersion(rendered.record)); err != nil {
+	if err := secrets.Create("sh.helm.release.v1.shop.v1", withVersion(timeless(rendered.record))); err != nil {
 		t.Fatal(err)
 	}
 	list, err := client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{})
