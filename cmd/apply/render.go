@@ -60,14 +60,15 @@ func runRender(c *cli.Context) error {
 	}
 	defer src.Close()
 	talk := flags.Talk(c)
-	render, err := renderer(c, talk)
+	runner, cluster, err := connectIf(c, talk)
 	if err != nil {
 		return err
 	}
 	if err := src.open(c, false); err != nil {
 		return err
 	}
-	composed, err := compose(c, src.request, talk)
+	render := renderer(c, cluster)
+	composed, err := compose(c, runner, src.request, talk)
 	if err != nil {
 		return err
 	}
@@ -85,13 +86,9 @@ func runRender(c *cli.Context) error {
 	return printRendered(c.App.Writer, all, form)
 }
 
-// compose collects the values of the request's components. Without --cluster
+// compose collects the values of the request's components. Without a runner
 // nothing is read for valuesFrom, and that is said.
-func compose(c *cli.Context, request rollout.Request, talk *ui.Talk) ([]rollout.Composed, error) {
-	runner, _, err := connectIf(c, talk)
-	if err != nil {
-		return nil, err
-	}
+func compose(c *cli.Context, runner *rollout.Runner, request rollout.Request, talk *ui.Talk) ([]rollout.Composed, error) {
 	composed, err := rollout.Compose(c.Context, request, runner)
 	if err != nil {
 		return nil, err
@@ -104,7 +101,7 @@ func compose(c *cli.Context, request rollout.Request, talk *ui.Talk) ([]rollout.
 	return composed, nil
 }
 
-// connectIf connects when --cluster asks for it.
+// connectIf connects when --cluster asks for it; otherwise both are nil.
 func connectIf(c *cli.Context, talk *ui.Talk) (*rollout.Runner, *charts.Cluster, error) {
 	if !c.Bool("cluster") {
 		return nil, nil, nil
@@ -115,11 +112,9 @@ func connectIf(c *cli.Context, talk *ui.Talk) (*rollout.Runner, *charts.Cluster,
 // A renderFunc renders a chart, and says for which Kubernetes version.
 type renderFunc func(ctx context.Context, chart *charts.Chart, opts charts.RenderOptions) (*charts.Rendered, string, error)
 
-func renderer(c *cli.Context, talk *ui.Talk) (renderFunc, error) {
-	_, cluster, err := connectIf(c, talk)
-	if err != nil {
-		return nil, err
-	}
+// renderer renders with the cluster's version, kinds and objects, and without
+// a cluster for what the flags say.
+func renderer(c *cli.Context, cluster *charts.Cluster) renderFunc {
 	if cluster != nil {
 		return func(ctx context.Context, chart *charts.Chart, opts charts.RenderOptions) (*charts.Rendered, string, error) {
 			caps, err := cluster.Capabilities(ctx)
@@ -133,7 +128,7 @@ func renderer(c *cli.Context, talk *ui.Talk) (renderFunc, error) {
 				return nil, "", clusterError(err)
 			}
 			return preview.Rendered, caps.FullVersion, nil
-		}, nil
+		}
 	}
 	version := c.String("kube-version")
 	if version == "" {
@@ -144,7 +139,7 @@ func renderer(c *cli.Context, talk *ui.Talk) (renderFunc, error) {
 		opts.KubeVersion, opts.APIVersions = version, apiVersions
 		rendered, err := chart.Render(opts)
 		return rendered, version, err
-	}, nil
+	}
 }
 
 func renderOne(ctx context.Context, src *source, component rollout.Composed, render renderFunc) (renderedComponent, error) {

@@ -49,7 +49,12 @@ func runValues(c *cli.Context) error {
 	if err := src.open(c, false); err != nil {
 		return err
 	}
-	composed, err := compose(c, src.request, flags.Talk(c))
+	talk := flags.Talk(c)
+	runner, _, err := connectIf(c, talk)
+	if err != nil {
+		return err
+	}
+	composed, err := compose(c, runner, src.request, talk)
 	if err != nil {
 		return err
 	}
