@@ -30,7 +30,7 @@ type Settings struct {
 
 	ConfigFile string              // credentials are looked for here and nowhere else; else Docker's and Helm's files
 	Home       string              // the user's home folder, for Docker's and Helm's files; empty: none are looked for there
-	Getenv     func(string) string // the environment: proxies, DOCKER_CONFIG, HELM_REGISTRY_CONFIG; nil: empty
+	Getenv     func(string) string // the environment: proxies, DOCKER_CONFIG, HELM_*, NETRC; nil: empty
 
 	Overrides map[string]string // reserved: upstream host or path to the cache to read from
 
@@ -73,6 +73,7 @@ type Client struct {
 	http        *http.Client
 	hosts       *hostRules
 	credentials *credentialStore
+	charts      *chartRepositories
 
 	mu    sync.Mutex
 	repos map[string]*remoteClient // by host/path, so that logins are shared
@@ -98,6 +99,7 @@ func NewClient(settings Settings) (*Client, error) {
 		http:        &http.Client{Transport: transport, CheckRedirect: checkRedirect},
 		hosts:       hosts,
 		credentials: newCredentialStore(settings),
+		charts:      newChartRepositories(settings, hosts),
 		repos:       map[string]*remoteClient{},
 	}, nil
 }

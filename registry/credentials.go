@@ -78,7 +78,12 @@ func helmConfig(s Settings) string {
 	if file := s.Getenv("HELM_REGISTRY_CONFIG"); file != "" {
 		return file
 	}
-	const name = "registry/config.json"
+	return helmFile(s, "registry/config.json")
+}
+
+// helmFile is a file in Helm's configuration folder, "" when nothing says where
+// that is.
+func helmFile(s Settings, name string) string {
 	if dir := s.Getenv("HELM_CONFIG_HOME"); dir != "" {
 		return filepath.Join(dir, name)
 	}

@@ -26,6 +26,7 @@ type asked struct {
 	what    string        // "manifest sha256:…", "tag 1.0.0"
 	digest  digest.Digest // of the content, when one is known
 	reading bool          // an answer that makes no sense is bad content
+	login   string        // where the login came from; empty: the credential store says
 }
 
 // translate turns what oras-go, net/http and crypto/tls report into the errors
@@ -42,7 +43,7 @@ func (c *Client) translate(err error, q asked) error {
 	case errors.Is(err, errdef.ErrNotFound):
 		return &NotFoundError{Host: q.host, Ref: q.ref, What: q.what, Err: err}
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return &DeniedError{Host: q.host, Ref: q.ref, Status: http.StatusUnauthorized, Credentials: c.credentials.source(q.host), Err: err}
+		return &DeniedError{Host: q.host, Ref: q.ref, Status: http.StatusUnauthorized, Credentials: c.loginSource(q), Err: err}
 	case errors.As(err, &transfer), isNetwork(err):
 		host := failedHost(err, q.host)
 		return &UnreachableError{Host: host, Ref: q.ref, Reason: plainCause(err, host), Err: err}
@@ -50,6 +51,13 @@ func (c *Client) translate(err error, q asked) error {
 		return &ContentError{Ref: q.ref, Digest: q.digest, Reason: q.what + ": " + printable(err.Error()), Err: err}
 	}
 	return fmt.Errorf("%s: %s: %w", q.ref, q.what, err)
+}
+
+func (c *Client) loginSource(q asked) string {
+	if q.login != "" {
+		return q.login
+	}
+	return c.credentials.source(q.host)
 }
 
 // isOurs says whether an error needs no translation any more.
@@ -75,7 +83,7 @@ func (c *Client) translateAnswer(err error, answer *errcode.ErrorResponse, q ask
 	words := wordsOf(answer)
 	switch code := answer.StatusCode; {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return &DeniedError{Host: host, Ref: q.ref, Status: code, Credentials: c.credentials.source(q.host), Reason: words, Err: err}
+		return &DeniedError{Host: host, Ref: q.ref, Status: code, Credentials: c.loginSource(q), Reason: words, Err: err}
 	case code == http.StatusNotFound:
 		what := q.what
 		if hasCode(answer, errcode.ErrorCodeNameUnknown) {

@@ -73,34 +73,51 @@ func proxyFrom(getenv func(string) string) func(*url.URL) (*url.URL, error) {
 
 func tlsConfig(s Settings) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if len(s.CAFiles) > 0 {
-		roots, err := x509.SystemCertPool()
-		if err != nil {
-			roots = x509.NewCertPool() // a system without roots; the files still count
-		}
-		for _, file := range s.CAFiles {
-			pem, err := os.ReadFile(file)
-			if err != nil {
-				return nil, fmt.Errorf("CA file %q: %w", file, plainPathError(err))
-			}
-			if !roots.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("CA file %q: no PEM certificate in it", file)
-			}
-		}
-		config.RootCAs = roots
+	if err := addRoots(config, s.CAFiles...); err != nil {
+		return nil, err
 	}
-	if s.CertFile == "" && s.KeyFile == "" {
-		return config, nil
+	return config, addClientCertificate(config, s.CertFile, s.KeyFile)
+}
+
+// addRoots trusts the authorities in PEM files besides those that config, or
+// else the system, trusts.
+func addRoots(config *tls.Config, files ...string) error {
+	if len(files) == 0 {
+		return nil
 	}
-	if s.CertFile == "" || s.KeyFile == "" {
-		return nil, errors.New("a TLS client certificate needs both the certificate and the key file")
-	}
-	cert, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+	roots, err := x509.SystemCertPool()
 	if err != nil {
-		return nil, fmt.Errorf("TLS client certificate %q with key %q: %w", s.CertFile, s.KeyFile, plainPathError(err))
+		roots = x509.NewCertPool() // a system without roots; the files still count
+	}
+	if config.RootCAs != nil {
+		roots = config.RootCAs.Clone()
+	}
+	for _, file := range files {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("CA file %q: %w", file, plainPathError(err))
+		}
+		if !roots.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("CA file %q: no PEM certificate in it", file)
+		}
+	}
+	config.RootCAs = roots
+	return nil
+}
+
+func addClientCertificate(config *tls.Config, certFile, keyFile string) error {
+	if certFile == "" && keyFile == "" {
+		return nil
+	}
+	if certFile == "" || keyFile == "" {
+		return errors.New("a TLS client certificate needs both the certificate and the key file")
+	}
+	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return fmt.Errorf("TLS client certificate %q with key %q: %w", certFile, keyFile, plainPathError(err))
 	}
 	config.Certificates = []tls.Certificate{cert}
-	return config, nil
+	return nil
 }
 
 // plainPathError leaves out act and path, which the caller says.
@@ -153,11 +170,30 @@ type tlsByHost struct {
 }
 
 func (t *tlsByHost) RoundTrip(req *http.Request) (*http.Response, error) {
-	if t.hosts.insecure(req.URL.Host) {
+	own, ok := req.Context().Value(ownTLSKey{}).(*ownTLS)
+	switch {
+	case ok && own.origin == origin(req.URL):
+		return own.itself.RoundTrip(req)
+	case t.hosts.insecure(req.URL.Host):
 		return t.trusting.RoundTrip(req)
+	case ok:
+		return own.others.RoundTrip(req)
 	}
 	return t.strict.RoundTrip(req)
 }
+
+// ownTLS is TLS as one chart repository has it. It travels in the context of
+// the requests that are made for the repository, redirects included.
+type ownTLS struct {
+	origin string          // of the repository
+	itself *http.Transport // with its certificates, unchecked when it says so
+	others *http.Transport // redirects to other hosts: its roots, and nothing else of it
+}
+
+type ownTLSKey struct{}
+
+// origin is scheme, host and port: what a login or a certificate is given to.
+func origin(u *url.URL) string { return u.Scheme + "://" + hostPort(u) }
 
 // hostRules say how each host is spoken to.
 type hostRules struct {

@@ -1,0 +1,127 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"oras.land/oras-go/v2/registry/remote/errcode"
+)
+
+// Get opens a file of the chart repository at base, an http or https address.
+// Login, roots and client certificate are those that Helm's repositories.yaml
+// has for base, else the login that netrc has for its host. A login goes to the
+// scheme, host and port of base and nowhere else, unless the repository's entry
+// says pass_credentials_all. The caller bounds what it reads, and closes it.
+//
+// Errors, also from the reader: *LocationError for an address that is none or
+// has a login in it, *NotFoundError, *DeniedError, *CredentialsError,
+// *UnreachableError, *ResponseError.
+func (c *Client) Get(ctx context.Context, base, address string) (io.ReadCloser, error) {
+	repository, err := parseAddress(base)
+	if err != nil {
+		return nil, err
+	}
+	file, err := parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	access, err := c.charts.access(repository)
+	if err != nil {
+		return nil, err
+	}
+	q := asked{ref: printAddress(file), host: file.Host, what: "file", login: access.source}
+	if repository.Scheme == "https" && file.Scheme == "http" && !listed(c.settings.PlainHTTPHosts, file.Host) {
+		return nil, c.translate(&transferError{&downgradeError{from: repository.Host, to: file.Host}}, q)
+	}
+	if access.tls, err = c.ownTLS(access); err != nil {
+		return nil, err
+	}
+	return c.get(ctx, access, file, q)
+}
+
+// get makes one request. What goes wrong while the answer is read is translated
+// like the rest.
+func (c *Client) get(ctx context.Context, access repositoryAccess, file *url.URL, q asked) (io.ReadCloser, error) {
+	if access.tls != nil {
+		ctx = context.WithValue(ctx, ownTLSKey{}, access.tls)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, file.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", q.ref, err)
+	}
+	req.Header.Set("User-Agent", c.settings.UserAgent)
+	if access.goesTo(file) {
+		req.SetBasicAuth(access.username, access.password)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.translate(&transferError{err}, q)
+	}
+	if resp.StatusCode != http.StatusOK {
+		drain(resp.Body)
+		return nil, c.translate(statusError(resp), q)
+	}
+	return &translatingReader{rc: resp.Body, client: c, asked: q}, nil
+}
+
+// statusError is an answer that is no success, in the type that registries'
+// answers have.
+func statusError(resp *http.Response) error {
+	return &errcode.ErrorResponse{Method: resp.Request.Method, URL: resp.Request.URL, StatusCode: resp.StatusCode}
+}
+
+// translatingReader gives its errors the types of this package.
+type translatingReader struct {
+	rc     io.ReadCloser
+	client *Client
+	asked  asked
+}
+
+func (r *translatingReader) Read(p []byte) (int, error) {
+	n, err := r.rc.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = r.client.translate(&transferError{err}, r.asked)
+	}
+	return n, err
+}
+
+func (r *translatingReader) Close() error { return r.rc.Close() }
+
+// parseAddress reads an http or https address. One with a login in it is
+// refused: such an address ends up in files that are given away.
+func parseAddress(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return nil, &LocationError{Input: "…", Reason: "is no http or https address", Err: errors.Unwrap(err)} // the input may hold a password
+	case u.User != nil:
+		meant := *u
+		meant.User = nil
+		return nil, &LocationError{
+			Input: printAddress(u), Reason: "has a login in it; keep that in netrc or in Helm's repositories.yaml (helm repo add)", Meant: printAddress(&meant),
+		}
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, &LocationError{Input: printAddress(u), Reason: "is no http or https address"}
+	}
+	return u, nil
+}
+
+// printAddress is an address without what may be secret: a login, and the
+// values of a query.
+func printAddress(u *url.URL) string {
+	masked := *u
+	if masked.User != nil {
+		masked.User = url.User("masked")
+	}
+	if query := masked.Query(); len(query) > 0 || masked.RawQuery != "" {
+		for key := range query {
+			query.Set(key, "masked")
+		}
+		masked.RawQuery = query.Encode()
+	}
+	return masked.String()
+}
