@@ -37,12 +37,16 @@ func (s *Server) fail(w *recorder, r *http.Request, f *Fault) {
 		s.hang(r)
 	case f.Drop:
 		panic(http.ErrAbortHandler)
+	case f.Take > 0 || f.Stick > 0:
+		s.interrupt(r, f)
 	case f.Redirect != "":
 		http.Redirect(w, r, f.Redirect, http.StatusTemporaryRedirect)
 	case f.Status != 0:
 		addHeader(w, f.Header)
 		w.WriteHeader(f.Status)
 		_, _ = io.WriteString(w, f.Body)
+	case f.Handler != nil:
+		f.Handler.ServeHTTP(w, r)
 	default:
 		s.spoil(w, r, f)
 	}
@@ -76,6 +80,25 @@ func (s *Server) spoil(w *recorder, r *http.Request, f *Fault) {
 	}
 	panic(http.ErrAbortHandler)
 }
+
+// interrupt lets the registry have a part of the request's body.
+func (s *Server) interrupt(r *http.Request, f *Fault) {
+	part := r.Clone(r.Context())
+	part.Body = io.NopCloser(io.MultiReader(io.LimitReader(r.Body, int64(f.Take+f.Stick)), broken{}))
+	s.handler.ServeHTTP(httptest.NewRecorder(), part)
+	if f.Stick > 0 {
+		select {
+		case <-r.Context().Done():
+		case <-s.closed:
+		}
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// broken is what is read of a connection that was lost.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // hang holds the connection until the client leaves or the registry ends.
 func (s *Server) hang(r *http.Request) {

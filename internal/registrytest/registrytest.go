@@ -33,6 +33,12 @@ type Options struct {
 	TLS         bool   // HTTPS with a certificate of a private authority, see [Server.CA]
 	Username    string // not empty: basic authentication with these
 	Password    string
+	NoRange     bool // blobs are given whole, whatever range is asked for
+	Uploads     Uploads
+	// Absent, when set, is what happens to requests for repositories that are
+	// not among Repositories.
+	Absent       Absent
+	Repositories []string
 	// Fault is asked before every request (after the login check); nil or a nil
 	// answer is no fault. It may be called at the same time.
 	Fault func(*http.Request) *Fault
@@ -43,6 +49,8 @@ type Options struct {
 type Fault struct {
 	Hang     bool                // accept the request and never answer
 	Drop     bool                // close the connection without an answer
+	Take     int                 // take so many bytes of the request's body, then close the connection
+	Stick    int                 // take so many bytes of the request's body, then hold the connection
 	Redirect string              // answer 307 to this address
 	Status   int                 // answer this, with Header and Body
 	Header   http.Header         // also added to an answer that Edit changes
@@ -50,6 +58,7 @@ type Fault struct {
 	Edit     func([]byte) []byte // change the answer's body; its length is made to fit
 	Cut      int                 // close the connection after so many bytes of the body
 	Stall    int                 // stop sending after so many bytes of the body, hold the connection
+	Handler  http.Handler        // answer with this, instead of the registry
 }
 
 // A Request is one line of the log.
@@ -66,6 +75,7 @@ type Server struct {
 	URL     string // with the scheme
 	backend *ocimem.Registry
 	handler http.Handler
+	uploads *uploads
 	opts    Options
 	http    *httptest.Server
 	closed  chan struct{}
@@ -92,7 +102,8 @@ func Start(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("starting the test registry: %w", err)
 	}
 	s := &Server{Host: listener.Addr().String(), opts: opts, backend: ocimem.New(), closed: make(chan struct{})}
-	s.handler = ociserver.New(strict{s.backend}, &ociserver.Options{DisableReferrersAPI: opts.NoReferrers})
+	s.uploads = newUploads(opts.Uploads, s.backend)
+	s.handler = s.route(ociserver.New(strict{s.backend}, &ociserver.Options{DisableReferrersAPI: opts.NoReferrers}))
 	s.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}}
 	if opts.TLS {
 		s.http.StartTLS()
@@ -157,6 +168,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.handler.ServeHTTP(logged, r)
+}
+
+// route gives uploads to the part that is strict about them.
+func (s *Server) route(rest http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.refuses(w, r) {
+			return
+		}
+		if repository, id, ok := uploadPath(r.URL.Path); ok && !r.URL.Query().Has("digest") || ok && id != "" {
+			s.uploads.serve(w, r, repository, id)
+			return
+		}
+		if s.opts.NoRange {
+			r.Header.Del("Range")
+		}
+		rest.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) allowed(r *http.Request) bool {
