@@ -17,6 +17,7 @@ import (
 var mayImport = map[string][]string{
 	"waybill/internal/ref":             {},
 	"waybill/internal/near":            {},
+	"waybill/internal/files":           {},
 	"waybill/internal/tarball":         {},
 	"waybill/internal/registrytest":    {},
 	"waybill/bundle":                   {"waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
@@ -25,7 +26,8 @@ var mayImport = map[string][]string{
 	"waybill/signing":                  {},
 	"waybill/rollout":                  {"waybill/bundle", "waybill/internal/near"},
 	"waybill/internal/script":          {"waybill/internal/registrytest", "waybill/internal/flags"},
-	"waybill/internal/door":            {"waybill/bundle", "waybill/registry", "waybill/signing"},
+	"waybill/internal/door":            {"waybill/bundle", "waybill/registry", "waybill/signing", "waybill/internal/files"},
+	"waybill/internal/releasefile":     {"waybill/bundle", "waybill/charts", "waybill/registry", "waybill/internal/files"},
 	"waybill/test/cluster":             {},
 	"waybill/test/cluster/cmd/cluster": {"waybill/test/cluster"},
 }

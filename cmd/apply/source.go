@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"waybill/bundle"
 	"waybill/internal/door"
+	"waybill/internal/files"
 	"waybill/internal/flags"
 	"waybill/registry"
 	"waybill/rollout"
@@ -117,7 +117,7 @@ func readSite(path string) (siteFile, error) {
 	if path == "" {
 		return siteFile{}, nil
 	}
-	text, err := flags.ReadFile(path)
+	text, err := files.Read(path)
 	if err != nil {
 		return siteFile{}, err
 	}
@@ -131,7 +131,7 @@ func readSite(path string) (siteFile, error) {
 	f := siteFile{path: path, text: text, site: site, values: map[string][]byte{}}
 	for name, component := range site.Components {
 		for _, file := range component.ValuesFiles {
-			data, err := flags.ReadFile(filepath.Join(filepath.Dir(path), filepath.FromSlash(file)))
+			data, err := files.Read(filepath.Join(filepath.Dir(path), filepath.FromSlash(file)))
 			if err != nil {
 				return siteFile{}, fmt.Errorf("values file %q of component %s: %w", file, name, err)
 			}
@@ -180,7 +180,7 @@ func valueOverlays(c *cli.Context) (map[string][]rollout.Layer, error) {
 			return nil, flags.Usagef("--values: standard input can be read once")
 		}
 		stdin = stdin || path == "-"
-		data, err := readValues(c.Context, c.App.Reader, path)
+		data, err := readValues(c.App.Reader, path)
 		if err != nil {
 			return nil, err
 		}
@@ -197,16 +197,9 @@ func valueOverlays(c *cli.Context) (map[string][]rollout.Layer, error) {
 	return overlays, nil
 }
 
-// maxStdin bounds values from standard input, in bytes.
-const maxStdin = 16 << 20
-
-func readValues(_ context.Context, in io.Reader, path string) ([]byte, error) {
+func readValues(in io.Reader, path string) ([]byte, error) {
 	if path != "-" {
-		return flags.ReadFile(path)
+		return files.Read(path)
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxStdin+1))
-	if err == nil && len(data) > maxStdin {
-		err = fmt.Errorf("more than %d bytes on standard input", maxStdin)
-	}
-	return data, err
+	return files.ReadFrom("standard input", in)
 }

@@ -10,7 +10,9 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"waybill/bundle"
+	"waybill/internal/files"
 	"waybill/internal/flags"
+	"waybill/internal/releasefile"
 	"waybill/internal/ui"
 	"waybill/registry"
 )
@@ -167,10 +169,10 @@ func prepare(ctx context.Context, opts buildOptions, talk *ui.Talk) (bundle.Spec
 	if err != nil {
 		return bundle.Spec{}, err
 	}
-	if err := file.check(); err != nil {
+	if err := file.Check(); err != nil {
 		return bundle.Spec{}, err
 	}
-	values, err := file.valuesFiles()
+	values, err := file.ValuesFiles()
 	if err != nil {
 		return bundle.Spec{}, err
 	}
@@ -182,7 +184,7 @@ func prepare(ctx context.Context, opts buildOptions, talk *ui.Talk) (bundle.Spec
 		return bundle.Spec{}, err
 	}
 	return bundle.Spec{
-		ReleaseFile: file.data, Release: file.release, Lock: lock, LockFile: lockFile,
+		ReleaseFile: file.Data, Release: file.Release, Lock: lock, LockFile: lockFile,
 		ValuesFiles: values, Charts: packed, Annotations: opts.annotations,
 	}, nil
 }
@@ -200,13 +202,13 @@ func localPaths(locations []registry.Location) []string {
 
 // lockedCharts returns the lock, its bytes on disk, and the charts it names.
 // Without a lock it makes one, unless --locked says that there must be one.
-func lockedCharts(ctx context.Context, file *releaseFile, opts buildOptions, talk *ui.Talk) (*bundle.Lock, []byte, map[string]bundle.Chart, error) {
-	previous, err := file.readLock()
+func lockedCharts(ctx context.Context, file *releasefile.File, opts buildOptions, talk *ui.Talk) (*bundle.Lock, []byte, map[string]bundle.Chart, error) {
+	previous, err := file.ReadLock()
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if previous != nil || opts.locked {
-		differences, err := file.compare(ctx, previous, opts.version)
+		differences, err := file.Compare(ctx, previous, bundle.LockOptions{Version: opts.version})
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -214,16 +216,16 @@ func lockedCharts(ctx context.Context, file *releaseFile, opts buildOptions, tal
 			return nil, nil, nil, &bundle.StaleError{Differences: differences}
 		}
 	}
-	lock, packed, err := bundle.MakeLock(ctx, file.release, file.resolver(localPaths(opts.to)...), bundle.LockOptions{Previous: previous, Version: opts.version})
+	lock, packed, err := bundle.MakeLock(ctx, file.Release, file.Resolver(localPaths(opts.to)...), bundle.LockOptions{Previous: previous, Version: opts.version})
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if previous == nil {
-		if _, err := file.writeLock(lock); err != nil {
+		if _, err := file.WriteLock(lock); err != nil {
 			return nil, nil, nil, err
 		}
-		talk.Sayf("there was no lock; wrote %s", file.lockPath())
+		talk.Sayf("there was no lock; wrote %s", file.LockPath())
 	}
-	lockFile, err := flags.ReadFile(file.lockPath())
+	lockFile, err := files.Read(file.LockPath())
 	return lock, lockFile, packed, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"waybill/internal/files"
 	"waybill/internal/flags"
 	"waybill/internal/ui"
 	"waybill/signing"
@@ -32,24 +33,24 @@ Exit codes: 0 done, 1 failed, 2 usage.`,
 			if err != nil {
 				return err
 			}
-			files, err := runKeygen(c.String("prefix"))
+			pair, err := runKeygen(c.String("prefix"))
 			if err != nil {
 				return err
 			}
 			if form == flags.JSON {
-				return ui.JSON(c.App.Writer, map[string]string{"private": files[0], "public": files[1]})
+				return ui.JSON(c.App.Writer, map[string]string{"private": pair[0], "public": pair[1]})
 			}
-			_, err = fmt.Fprintf(c.App.Writer, "%s\n%s\n", files[0], files[1])
+			_, err = fmt.Fprintf(c.App.Writer, "%s\n%s\n", pair[0], pair[1])
 			return err
 		},
 	}
 }
 
 func runKeygen(prefix string) ([2]string, error) {
-	files := [2]string{prefix + ".key", prefix + ".pub"}
-	for _, name := range files {
+	pair := [2]string{prefix + ".key", prefix + ".pub"}
+	for _, name := range pair {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return files, &flags.UsageError{
+			return pair, &flags.UsageError{
 				Message: fmt.Sprintf("%s exists and is not overwritten", name),
 				Hint:    "--prefix NAME makes NAME.key and NAME.pub",
 			}
@@ -57,14 +58,14 @@ func runKeygen(prefix string) ([2]string, error) {
 	}
 	secret, err := password("the new key")
 	if err != nil {
-		return files, err
+		return pair, err
 	}
 	private, public, err := signing.GenerateKeyPair(secret)
 	if err != nil {
-		return files, fmt.Errorf("making a key pair: %w", err)
+		return pair, fmt.Errorf("making a key pair: %w", err)
 	}
-	if err := flags.WriteFile(files[0], private, 0o600); err != nil {
-		return files, err
+	if err := files.Write(pair[0], private, 0o600); err != nil {
+		return pair, err
 	}
-	return files, flags.WriteFile(files[1], public, 0o644)
+	return pair, files.Write(pair[1], public, 0o644)
 }

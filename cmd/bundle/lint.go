@@ -13,6 +13,7 @@ import (
 	"waybill/bundle"
 	"waybill/charts"
 	"waybill/internal/flags"
+	"waybill/internal/releasefile"
 	"waybill/internal/ui"
 )
 
@@ -78,7 +79,7 @@ func runLint(ctx context.Context, path string, form flags.Form, out io.Writer, t
 		if findings == nil {
 			findings = []finding{}
 		}
-		if err := ui.JSON(out, map[string]any{"file": file.path, "kubeVersion": charts.NewestKubeVersion(), "findings": findings}); err != nil {
+		if err := ui.JSON(out, map[string]any{"file": file.Path, "kubeVersion": charts.NewestKubeVersion(), "findings": findings}); err != nil {
 			return err
 		}
 	} else {
@@ -93,18 +94,18 @@ func runLint(ctx context.Context, path string, form flags.Form, out io.Writer, t
 		}
 	}
 	if failed > 0 {
-		return &lintFailure{file: file.path, errors: failed}
+		return &lintFailure{file: file.Path, errors: failed}
 	}
-	talk.Sayf("%s: no errors, %d warnings; charts rendered for Kubernetes %s", file.path, len(findings), charts.NewestKubeVersion())
+	talk.Sayf("%s: no errors, %d warnings; charts rendered for Kubernetes %s", file.Path, len(findings), charts.NewestKubeVersion())
 	return nil
 }
 
-func fileFindings(file *releaseFile) []finding {
+func fileFindings(file *releasefile.File) []finding {
 	var findings []finding
-	for _, p := range file.release.Check() {
-		findings = append(findings, finding{Level: "error", File: file.path, Line: p.Line, Column: p.Column, Message: p.String()})
+	for _, p := range file.Release.Check() {
+		findings = append(findings, finding{Level: "error", File: file.Path, Line: p.Line, Column: p.Column, Message: p.String()})
 	}
-	return append(findings, numberFindings(file.path, file.data)...)
+	return append(findings, numberFindings(file.Path, file.Data)...)
 }
 
 func numberFindings(name string, data []byte) []finding {
@@ -116,26 +117,26 @@ func numberFindings(name string, data []byte) []finding {
 }
 
 // chartFindings looks at every chart as its component would install it.
-func chartFindings(ctx context.Context, file *releaseFile) []finding {
+func chartFindings(ctx context.Context, file *releasefile.File) []finding {
 	var findings []finding
-	values, err := file.valuesFiles()
+	values, err := file.ValuesFiles()
 	if err != nil {
-		return []finding{{Level: "error", File: file.path, Message: err.Error()}}
+		return []finding{{Level: "error", File: file.Path, Message: err.Error()}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		findings = append(findings, numberFindings(file.beside(name), values[name])...)
+		findings = append(findings, numberFindings(file.Beside(name), values[name])...)
 	}
-	for _, c := range file.release.Components {
-		chart, err := file.resolver().chart(ctx, c)
+	for _, c := range file.Release.Components {
+		chart, err := file.Resolver().Chart(ctx, c)
 		if err != nil {
-			findings = append(findings, finding{Level: "error", File: file.path, Component: c.Name, Message: err.Error()})
+			findings = append(findings, finding{Level: "error", File: file.Path, Component: c.Name, Message: err.Error()})
 			continue
 		}
-		for _, f := range lintChart(chart, c, values, file.release) {
+		for _, f := range lintChart(chart, c, values, file.Release) {
 			if f.Rule == charts.RuleNumber && f.File == "" {
 				continue // of the release's own values, found in their files with line and column
 			}
-			findings = append(findings, finding{Level: string(f.Severity), File: file.path, Component: c.Name, Message: f.String()})
+			findings = append(findings, finding{Level: string(f.Severity), File: file.Path, Component: c.Name, Message: f.String()})
 		}
 	}
 	return findings
@@ -153,9 +154,9 @@ func lintChart(chart *charts.Chart, c bundle.Component, files map[string][]byte,
 // component: one larger than a Secret may be could never be installed. A
 // chart that does not render with the release's values alone may need a
 // site's; it is said and passed over.
-func checkCharts(file *releaseFile, files map[string][]byte, packed map[string]bundle.Chart, talk *ui.Talk) error {
+func checkCharts(file *releasefile.File, files map[string][]byte, packed map[string]bundle.Chart, talk *ui.Talk) error {
 	var failed []error
-	for _, c := range file.release.Components {
+	for _, c := range file.Release.Components {
 		chart, ok := packed[c.Name].(*charts.Chart)
 		if !ok {
 			continue
@@ -164,7 +165,7 @@ func checkCharts(file *releaseFile, files map[string][]byte, packed map[string]b
 		if err != nil {
 			return fmt.Errorf("component %s: %w", c.Name, err)
 		}
-		rendered, err := chart.Render(renderOptions(c, values, file.release))
+		rendered, err := chart.Render(renderOptions(c, values, file.Release))
 		if err != nil {
 			talk.Warnf("component %s does not render with the release's values for Kubernetes %s: %v", c.Name, charts.NewestKubeVersion(), err)
 			rendered = &charts.Rendered{}

@@ -9,6 +9,7 @@ import (
 
 	"waybill/bundle"
 	"waybill/internal/flags"
+	"waybill/internal/releasefile"
 	"waybill/internal/ui"
 )
 
@@ -79,23 +80,23 @@ func runLock(ctx context.Context, opts lockOptions, out io.Writer, talk *ui.Talk
 	if err != nil {
 		return err
 	}
-	if err := file.check(); err != nil {
+	if err := file.Check(); err != nil {
 		return err
 	}
-	previous, err := file.readLock()
+	previous, err := file.ReadLock()
 	if err != nil {
 		return err
 	}
 	if opts.check {
 		return checkLock(ctx, file, previous, opts, out)
 	}
-	lock, _, err := bundle.MakeLock(ctx, file.release, file.resolver(), bundle.LockOptions{
+	lock, _, err := bundle.MakeLock(ctx, file.Release, file.Resolver(), bundle.LockOptions{
 		Previous: previous, Update: opts.components, UpdateAll: opts.update && len(opts.components) == 0, Version: opts.version,
 	})
 	if err != nil {
 		return err
 	}
-	changed, err := file.writeLock(lock)
+	changed, err := file.WriteLock(lock)
 	if err != nil {
 		return err
 	}
@@ -137,13 +138,13 @@ func needNoImages(given bool, verb string) error {
 	}
 }
 
-func checkLock(ctx context.Context, file *releaseFile, lock *bundle.Lock, opts lockOptions, out io.Writer) error {
-	differences, err := file.compare(ctx, lock, opts.version)
+func checkLock(ctx context.Context, file *releasefile.File, lock *bundle.Lock, opts lockOptions, out io.Writer) error {
+	differences, err := file.Compare(ctx, lock, bundle.LockOptions{Version: opts.version})
 	if err != nil {
 		return err
 	}
 	if opts.form == flags.JSON {
-		result := lockResult{Lock: file.lockPath(), Packed: "charts", Differences: differences}
+		result := lockResult{Lock: file.LockPath(), Packed: "charts", Differences: differences}
 		if lock != nil {
 			result.Charts = lock.Charts
 		}
@@ -155,22 +156,22 @@ func checkLock(ctx context.Context, file *releaseFile, lock *bundle.Lock, opts l
 		return &bundle.StaleError{Differences: differences}
 	}
 	if opts.form == flags.Text {
-		fmt.Fprintf(out, "%s agrees with %s\n", file.lockPath(), file.path)
+		fmt.Fprintf(out, "%s agrees with %s\n", file.LockPath(), file.Path)
 	}
 	return nil
 }
 
-func printLock(out io.Writer, talk *ui.Talk, file *releaseFile, lock *bundle.Lock, changed bool, form flags.Form) error {
+func printLock(out io.Writer, talk *ui.Talk, file *releasefile.File, lock *bundle.Lock, changed bool, form flags.Form) error {
 	if form == flags.JSON {
-		return ui.JSON(out, lockResult{Lock: file.lockPath(), Changed: changed, Packed: lock.Packed, Charts: lock.Charts})
+		return ui.JSON(out, lockResult{Lock: file.LockPath(), Changed: changed, Packed: lock.Packed, Charts: lock.Charts})
 	}
 	for _, chart := range lock.Charts {
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", chart.Component, chart.Name, chart.Version, chart.Manifest)
 	}
 	if changed {
-		talk.Sayf("wrote %s", file.lockPath())
+		talk.Sayf("wrote %s", file.LockPath())
 	} else {
-		talk.Sayf("%s is unchanged", file.lockPath())
+		talk.Sayf("%s is unchanged", file.LockPath())
 	}
 	return nil
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"waybill/bundle"
+	"waybill/internal/files"
 	"waybill/signing"
 )
 
@@ -118,7 +117,7 @@ func (c PolicyChoice) findFile() (*choicePolicy, error) {
 }
 
 func readPolicy(path string) (*choicePolicy, error) {
-	data, err := readBounded(path)
+	data, err := files.Read(path)
 	if err != nil {
 		return nil, &PolicyError{Source: path, Err: err}
 	}
@@ -174,7 +173,7 @@ func load(ctx context.Context, block bundle.VerifyBlock, dir string) (*signing.P
 		})
 	}
 	if block.TrustedRoot != "" {
-		data, err := readBounded(below(dir, block.TrustedRoot))
+		data, err := files.Read(below(dir, block.TrustedRoot))
 		if err != nil {
 			return nil, err
 		}
@@ -193,24 +192,4 @@ func below(dir, path string) string {
 		return path
 	}
 	return filepath.Join(dir, path)
-}
-
-// maxPolicyFile bounds policy files and trust material, in bytes; sigstore's
-// public trusted root is 7 KiB.
-const maxPolicyFile = 4 << 20
-
-func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPolicyFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxPolicyFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxPolicyFile)
-	}
-	return data, nil
 }

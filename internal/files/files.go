@@ -1,0 +1,88 @@
+// Package files reads and writes the files that a person names: bounded when
+// they are read, so that a file of endless length fills no memory, and whole or
+// not at all when they are written.
+//
+// It knows nothing of what is in them. Try [Read] first.
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Limit bounds what is read of one file, in bytes: release, site, lock, values
+// and policy files, keys and trust material. The largest known is a bundle's
+// document of 4 MiB.
+const Limit = 16 << 20
+
+// Read reads a file that a person named, at most [Limit] bytes of it. A file
+// that cannot be read is an [*Error].
+func Read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &Error{Path: path, Err: err}
+	}
+	defer f.Close() // only read from
+	return ReadFrom(path, f)
+}
+
+// ReadFrom reads what is no file on disk, such as standard input, as [Read]
+// does. name is used in the error only.
+func ReadFrom(name string, r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, Limit+1))
+	if err == nil && len(data) > Limit {
+		err = fmt.Errorf("larger than %d bytes", Limit)
+	}
+	if err != nil {
+		return nil, &Error{Path: name, Err: err}
+	}
+	return data, nil
+}
+
+// An Error reports a file named by a person that cannot be read.
+type Error struct {
+	Path string
+	Err  error
+}
+
+func (e *Error) Error() string {
+	var perr *fs.PathError
+	if errors.As(e.Err, &perr) {
+		return fmt.Sprintf("reading %q: %v", e.Path, perr.Err)
+	}
+	return fmt.Sprintf("reading %q: %v", e.Path, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// UsageHint returns "": the message says which file it is.
+func (e *Error) UsageHint() string { return "" }
+
+// Write writes a file beside its place and renames it there, so that a
+// half-written one is never seen.
+func Write(path string, data []byte, mode fs.FileMode) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := f.Chmod(mode); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

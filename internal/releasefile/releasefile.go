@@ -1,0 +1,124 @@
+// Package releasefile is a release file on disk with what belongs to it: the
+// lock and the values files beside it, and the charts it names, wherever they
+// come from. Both programs work with it: one makes bundles of release files, the
+// other can install from one.
+//
+// It joins the rooms bundle and charts: [Resolver] is the charts of a file in the
+// words of the lock. What the documents mean it leaves to bundle, what a chart is to
+// charts, and what to say of it to the programs. Try [Read] first.
+package releasefile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"waybill/bundle"
+	"waybill/internal/files"
+)
+
+// A File is a release file that was read.
+type File struct {
+	Path    string
+	Data    []byte // as written
+	Release *bundle.Release
+}
+
+// Read reads and parses the release file at path. Errors are [*files.Error] and
+// [*bundle.FileError]; what [bundle.Release.Check] finds is not looked for.
+func Read(path string) (*File, error) {
+	data, err := files.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	release, err := bundle.ParseRelease(path, data)
+	if err != nil {
+		return nil, err
+	}
+	return &File{Path: path, Data: data, Release: release}, nil
+}
+
+// Check returns a [*bundle.LintError] for what lint finds in the file itself.
+func (f *File) Check() error {
+	if problems := f.Release.Check(); len(problems) > 0 {
+		return &bundle.LintError{File: f.Path, Problems: problems}
+	}
+	return nil
+}
+
+// Resolver resolves the charts of this file; outputs is what will be written
+// besides the lock.
+func (f *File) Resolver(outputs ...string) Resolver {
+	return Resolver{dir: filepath.Dir(f.Path), outputs: append([]string{f.LockPath()}, outputs...)}
+}
+
+// LockPath is x.lock.yaml for x.yaml.
+func (f *File) LockPath() string {
+	return strings.TrimSuffix(f.Path, filepath.Ext(f.Path)) + ".lock.yaml"
+}
+
+// ReadLock returns the lock beside the release file, nil when there is none.
+// Errors are those of [Read].
+func (f *File) ReadLock() (*bundle.Lock, error) {
+	data, err := files.Read(f.LockPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bundle.ParseLock(f.LockPath(), data)
+}
+
+// Compare says what makes the lock stale, as [bundle.CompareLock] does; a lock
+// that is not there is. No network is asked.
+func (f *File) Compare(ctx context.Context, lock *bundle.Lock, opts bundle.LockOptions) ([]string, error) {
+	if lock == nil {
+		return []string{"there is no " + f.LockPath()}, nil
+	}
+	return bundle.CompareLock(ctx, f.Release, lock, f.Resolver(), opts)
+}
+
+// Beside is the path of a file that the release file names.
+func (f *File) Beside(name string) string {
+	if path := filepath.FromSlash(name); filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(f.Path), filepath.FromSlash(name))
+}
+
+// WriteLock writes the lock beside the release file, aside first. It reports
+// whether the file changed.
+func (f *File) WriteLock(lock *bundle.Lock) (bool, error) {
+	data, err := lock.Encode()
+	if err != nil {
+		return false, err
+	}
+	if old, err := os.ReadFile(f.LockPath()); err == nil && string(old) == string(data) {
+		return false, nil
+	}
+	return true, files.Write(f.LockPath(), data, 0o644)
+}
+
+// ValuesFiles reads the values files that the components name, each under its
+// path in the release file.
+func (f *File) ValuesFiles() (map[string][]byte, error) {
+	values := map[string][]byte{}
+	for _, c := range f.Release.Components {
+		for _, name := range c.ValuesFiles {
+			if _, have := values[name]; have {
+				continue
+			}
+			data, err := files.Read(f.Beside(name))
+			if err != nil {
+				return nil, fmt.Errorf("values file %q of component %s: %w", name, c.Name, err)
+			}
+			values[name] = data
+		}
+	}
+	return values, nil
+}
