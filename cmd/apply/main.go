@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -35,6 +36,7 @@ func program() flags.Program {
 		Name:     "apply",
 		Usage:    "install a release bundle on a Kubernetes cluster as one unit",
 		Version:  flags.Version,
+		Now:      time.Now,
 		Fallback: installWord,
 		Later:    []string{"rollback", "drift", "images", "follow", "--plan", "--plan-out", "--image-registry", "--registry-override"},
 		Words:    map[string]string{"delete": "uninstall", "list": "status", "diff": "plan"},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -34,6 +35,7 @@ func program() flags.Program {
 		Name:    "bundle",
 		Usage:   "pack a release into one signed OCI index",
 		Version: flags.Version,
+		Now:     time.Now,
 		Later: []string{
 			"init", "diff", "copy", "save", "load", "inventory", "serve", "export", "attest", "sbom", "login", "logout", "completion",
 			"--keyless", "--strict", "--outdated", "--anchor-tags", "--tlog-upload", "--registry-override", "--no-resolve", "--probe", "--all",

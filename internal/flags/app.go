@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 )
@@ -32,6 +33,8 @@ type Program struct {
 	Later []string
 	// Words are other tools' words for commands, those of Later included.
 	Words map[string]string
+	// Now is the clock that elapsed times are read from.
+	Now func() time.Time
 	// Fallback names the command for a first word that is none, or "".
 	Fallback func(word string) string
 }
@@ -47,6 +50,7 @@ func Run(ctx context.Context, p Program, args []string, in io.Reader, out, errOu
 		ExitErrHandler:            func(*cli.Context, error) {}, // the program's main exits, nobody else
 		DisableSliceFlagSeparator: true,                         // a value may hold a comma
 		CustomAppHelpTemplate:     appHelp,
+		Metadata:                  map[string]any{talkKey: &talking{now: p.Now}},
 	}
 	for _, cmd := range app.Commands {
 		prepare(cmd)

@@ -2,6 +2,8 @@ package flags
 
 import (
 	"fmt"
+	"os"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -30,10 +32,26 @@ func Output(c *cli.Context) (Form, error) {
 	}
 }
 
-// Talk returns the commentary of the program as the flags want it.
+// Talk returns the commentary of the program as the flags want it, the same one
+// for the whole run.
 func Talk(c *cli.Context) *ui.Talk {
-	return ui.NewTalk(c.App.ErrWriter, c.App.Name, c.Bool("quiet"))
+	run := c.App.Metadata[talkKey].(*talking)
+	if run.talk == nil {
+		run.talk = ui.NewTalk(c.App.ErrWriter, c.App.Name, ui.TalkOptions{
+			Quiet: c.Bool("quiet"), Now: run.now,
+			Bars: !c.Bool("debug") && ui.CanDraw(c.App.ErrWriter, os.Getenv),
+		})
+	}
+	return run.talk
 }
+
+// talking is what a run keeps of its talk.
+type talking struct {
+	talk *ui.Talk
+	now  func() time.Time
+}
+
+const talkKey = "talk"
 
 // NoArgs refuses arguments.
 func NoArgs(c *cli.Context) error {

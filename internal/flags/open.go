@@ -59,7 +59,7 @@ func RegistrySettings(c *cli.Context, named ...registry.Location) (registry.Sett
 		}
 	}
 	if c.Bool("debug") {
-		s.Wrap = ui.LogRequests(c.App.ErrWriter)
+		s.Wrap = ui.LogRequests(Talk(c).Writer())
 	}
 	return s, nil
 }
