@@ -193,13 +193,18 @@ func blobName(d digest.Digest) string {
 	return ocispec.ImageBlobsDir + "/" + d.Algorithm().String() + "/" + d.Encoded()
 }
 
-func (a *archiveBlobs) open(d digest.Digest) (io.ReadCloser, int64, error) {
+func (a *archiveBlobs) open(d digest.Digest) (blobFile, int64, error) {
 	at, err := a.find(d)
 	if err != nil {
 		return nil, 0, err
 	}
-	return io.NopCloser(io.NewSectionReader(a.file, at.offset, at.size)), at.size, nil
+	return section{io.NewSectionReader(a.file, at.offset, at.size)}, at.size, nil
 }
+
+// section is a blob within the archive's file, which stays open.
+type section struct{ *io.SectionReader }
+
+func (section) Close() error { return nil }
 
 func (a *archiveBlobs) size(d digest.Digest) (int64, error) {
 	at, err := a.find(d)

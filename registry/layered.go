@@ -2,7 +2,6 @@ package registry
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 
 	"github.com/opencontainers/go-digest"
@@ -11,7 +10,7 @@ import (
 // layered looks in one store and then in another.
 type layered struct{ first, second blobStore }
 
-func (l layered) open(d digest.Digest) (io.ReadCloser, int64, error) {
+func (l layered) open(d digest.Digest) (blobFile, int64, error) {
 	rc, size, err := l.first.open(d)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l.second.open(d)

@@ -95,7 +95,7 @@ func (f folder) path(d digest.Digest) (string, error) {
 	return filepath.Join(string(f), ocispec.ImageBlobsDir, d.Algorithm().String(), d.Encoded()), nil
 }
 
-func (f folder) open(d digest.Digest) (io.ReadCloser, int64, error) {
+func (f folder) open(d digest.Digest) (blobFile, int64, error) {
 	path, err := f.path(d)
 	if err != nil {
 		return nil, 0, err

@@ -16,9 +16,15 @@ import (
 // blobStore is where the blobs of a layout are: files in a folder, or places in
 // a tar. A blob that isn't there is fs.ErrNotExist.
 type blobStore interface {
-	open(d digest.Digest) (io.ReadCloser, int64, error)
+	open(d digest.Digest) (blobFile, int64, error)
 	size(d digest.Digest) (int64, error)
 	Close() error
+}
+
+// blobFile is one blob, opened. It can be read from any place in it.
+type blobFile interface {
+	io.ReadSeekCloser
+	io.ReaderAt
 }
 
 // localPlace is an OCI image layout that is read, from whatever store.
@@ -122,7 +128,7 @@ func resolveIn(index ocispec.Index, blobs blobStore, reference, place string) (o
 
 // manifestIn describes a manifest that nothing is known of but its digest.
 func manifestIn(blobs blobStore, d digest.Digest, place string) (ocispec.Descriptor, error) {
-	rc, size, err := blobs.open(d)
+	file, size, err := blobs.open(d)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ocispec.Descriptor{}, errUnlisted
 	}
@@ -130,11 +136,11 @@ func manifestIn(blobs blobStore, d digest.Digest, place string) (ocispec.Descrip
 	if err != nil {
 		return desc, storeError(err, desc, place)
 	}
-	defer rc.Close()
+	defer file.Close()
 	if size > maxManifest {
 		return desc, &ContentError{Ref: place, Digest: d, Reason: "is no manifest: more than 4 MiB"}
 	}
-	rc, err = checked(rc, desc, place)
+	rc, err := checked(file, desc, place)
 	if err != nil {
 		return desc, err
 	}

@@ -62,8 +62,8 @@ func Parse(s string) (Reference, error) {
 	if !hostPattern.MatchString(r.Host) {
 		return Reference{}, fmt.Errorf("reference %q: %q is no host", s, r.Host)
 	}
-	if !repositoryPattern.MatchString(r.Repository) {
-		return Reference{}, fmt.Errorf("reference %q: %q is no repository path (lower case letters, digits, and . _ - between them)", s, r.Repository)
+	if err := CheckRepository(r.Repository); err != nil {
+		return Reference{}, fmt.Errorf("reference %q: %w", s, err)
 	}
 	if len(r.Host)+1+len(r.Repository) > maxName {
 		return Reference{}, fmt.Errorf("reference %q: host and path are longer than %d characters", s, maxName)
@@ -85,6 +85,17 @@ func (r Reference) String() string {
 
 // Name is host and repository, without tag and digest.
 func (r Reference) Name() string { return r.Host + "/" + r.Repository }
+
+// CheckRepository says whether s can be the path of a repository.
+func CheckRepository(s string) error {
+	if !repositoryPattern.MatchString(s) {
+		return fmt.Errorf("%q is no repository path (lower case letters, digits, and . _ - between them)", s)
+	}
+	if len(s) > maxName {
+		return fmt.Errorf("repository path %q is longer than %d characters", s, maxName)
+	}
+	return nil
+}
 
 // CheckTag says whether s can be a tag.
 func CheckTag(s string) error {

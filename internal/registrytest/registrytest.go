@@ -39,6 +39,9 @@ type Options struct {
 	// not among Repositories.
 	Absent       Absent
 	Repositories []string
+	// Handler answers in place of the registry in memory: a registry that is
+	// itself under test. nil is the one in memory.
+	Handler http.Handler
 	// Fault is asked before every request (after the login check); nil or a nil
 	// answer is no fault. It may be called at the same time.
 	Fault func(*http.Request) *Fault
@@ -101,9 +104,11 @@ func Start(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting the test registry: %w", err)
 	}
-	s := &Server{Host: listener.Addr().String(), opts: opts, backend: ocimem.New(), closed: make(chan struct{})}
-	s.uploads = newUploads(opts.Uploads, s.backend)
-	s.handler = s.route(ociserver.New(strict{s.backend}, &ociserver.Options{DisableReferrersAPI: opts.NoReferrers}))
+	s := &Server{Host: listener.Addr().String(), opts: opts, backend: ocimem.New(), handler: opts.Handler, closed: make(chan struct{})}
+	if s.handler == nil {
+		s.uploads = newUploads(opts.Uploads, s.backend)
+		s.handler = s.route(ociserver.New(strict{s.backend}, &ociserver.Options{DisableReferrersAPI: opts.NoReferrers}))
+	}
 	s.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}}
 	if opts.TLS {
 		s.http.StartTLS()
@@ -140,7 +145,8 @@ func (s *Server) Forget() {
 	s.log = nil
 }
 
-// RemoveBlob loses a blob, as a careless garbage collection does.
+// RemoveBlob loses a blob of the registry in memory, as a careless garbage
+// collection does.
 func (s *Server) RemoveBlob(repository string, d digest.Digest) error {
 	return s.backend.DeleteBlob(context.Background(), repository, d)
 }
