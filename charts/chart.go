@@ -28,9 +28,16 @@ type Chart struct {
 	// Inputs is the digest of everything resolving depended on: the source as
 	// written and the files or bytes found there. It is empty after [Open].
 	Inputs digest.Digest
-	// Source is where the chart came from, as it was written. It is empty
-	// after [Open].
+	// Source is where the chart came from, as it was written, without
+	// credentials: a path, a repository and the chart's name, the names of
+	// manifests, or URL//PATH@REF#COMMIT of a git repository. It is empty after
+	// [Open].
 	Source string
+	// Dependencies are those that were fetched and packed into the chart, in
+	// the order of its Chart.yaml.
+	Dependencies []PinnedDependency
+	// Warnings are facts about how it was found that somebody should know.
+	Warnings []string
 
 	archive    []byte
 	files      []tarball.File // of the archive, checked

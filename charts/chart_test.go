@@ -68,7 +68,7 @@ func writeFolder(t testing.TB, text string) string {
 // fromText resolves the chart of a txtar.
 func fromText(t testing.TB, text string) *Chart {
 	t.Helper()
-	c, err := Resolve(context.Background(), writeFolder(t, text), Source{Path: "."})
+	c, err := Resolve(context.Background(), writeFolder(t, text), Source{Path: "."}, ResolveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestFolderIsPackedTheSameEverywhere(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, ".git", "index"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	two, err := Resolve(context.Background(), filepath.Dir(dir), Source{Path: filepath.Base(dir)})
+	two, err := Resolve(context.Background(), filepath.Dir(dir), Source{Path: filepath.Base(dir)}, ResolveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestFolderAndItsArchiveAreOneChart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "shop.tgz"), folder.Archive(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	archive, err := Resolve(context.Background(), dir, Source{Path: "shop.tgz"})
+	archive, err := Resolve(context.Background(), dir, Source{Path: "shop.tgz"}, ResolveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestManifestIsHelmsWithoutTheTime(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "shop.tgz.prov"), []byte("signed"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Resolve(context.Background(), dir, Source{Path: "shop.tgz"})
+	c, err := Resolve(context.Background(), dir, Source{Path: "shop.tgz"}, ResolveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestHelmignoreAndVendoredArchives(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "charts", "sub-1.0.0.tgz"), sub.Archive(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Resolve(context.Background(), dir, Source{Path: "."})
+	c, err := Resolve(context.Background(), dir, Source{Path: "."}, ResolveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestLinks(t *testing.T) {
 			if err := os.Symlink(test.target, filepath.Join(dir, filepath.FromSlash(test.link))); err != nil {
 				t.Fatal(err)
 			}
-			c, err := Resolve(context.Background(), dir, Source{Path: "."})
+			c, err := Resolve(context.Background(), dir, Source{Path: "."}, ResolveOptions{})
 			if test.reason == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -293,7 +293,7 @@ func TestPathsWithoutAChart(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := Resolve(context.Background(), dir, Source{Path: test.path})
+			_, err := Resolve(context.Background(), dir, Source{Path: test.path}, ResolveOptions{})
 			var source *SourceError
 			if !errors.As(err, &source) {
 				t.Fatalf("got %v, want a SourceError", err)

@@ -48,7 +48,7 @@ func TestDependencies(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := Resolve(context.Background(), writeFolder(t, test.chart), Source{Path: "."})
+			_, err := Resolve(context.Background(), writeFolder(t, test.chart), Source{Path: "."}, ResolveOptions{})
 			if test.want == "" {
 				if err != nil {
 					t.Fatal(err)

@@ -32,7 +32,7 @@ func ExampleResolve() {
 		}
 	}
 
-	chart, err := charts.Resolve(context.Background(), dir, charts.Source{Path: "."})
+	chart, err := charts.Resolve(context.Background(), dir, charts.Source{Path: "."}, charts.ResolveOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return

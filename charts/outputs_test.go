@@ -21,7 +21,7 @@ func TestResolveOutputs(t *testing.T) {
 		"../elsewhere/lock.yaml":  false,
 		"absent/folder/lock.yaml": false, // nothing can be written there
 	} {
-		_, err := Resolve(context.Background(), filepath.Dir(dir), Source{Path: filepath.Base(dir), Outputs: []string{filepath.Join(dir, output)}})
+		_, err := Resolve(context.Background(), filepath.Dir(dir), Source{Path: filepath.Base(dir), Outputs: []string{filepath.Join(dir, output)}}, ResolveOptions{})
 		var source *SourceError
 		switch {
 		case refused && (!errors.As(err, &source) || !strings.Contains(err.Error(), output)):

@@ -80,7 +80,7 @@ func TestRealChartsRenderAsHelmDoes(t *testing.T) {
 		t.Run(entry.Name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(dir, entry.File)
-			packed, err := Resolve(context.Background(), dir, Source{Path: entry.File})
+			packed, err := Resolve(context.Background(), dir, Source{Path: entry.File}, ResolveOptions{})
 			if !entry.renders() {
 				if err == nil {
 					_, err = packed.Render(RenderOptions{KubeVersion: "1.33.0"})
@@ -110,7 +110,7 @@ func TestRealChartsRenderAsHelmDoes(t *testing.T) {
 			}
 			work := t.TempDir()
 			unpack(t, file, work)
-			unpacked, err := Resolve(context.Background(), work, Source{Path: topFolder(t, work)})
+			unpacked, err := Resolve(context.Background(), work, Source{Path: topFolder(t, work)}, ResolveOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,16 +14,6 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// A Source says where a chart comes from, as a release file does.
-type Source struct {
-	// Path is a chart's folder or its .tgz, relative to the release file.
-	Path string
-	// Outputs are files and folders that are written from what the chart is,
-	// such as the lock. A folder that would pack one of them is refused: it
-	// would be another chart as soon as that is written.
-	Outputs []string
-}
-
 // A SourceError reports a path where no chart is.
 type SourceError struct {
 	Path   string // as it was written
@@ -48,18 +38,51 @@ func (e *SourceError) Unwrap() error { return e.Err }
 
 const pathAdvice = "name a folder that holds Chart.yaml, or a .tgz that helm package made; paths are relative to the release file"
 
-// Resolve finds a chart. A .tgz is taken byte for byte, with FILE.tgz.prov when
-// that lies beside it. A folder is packed so that the same files give the same
-// bytes anywhere: see [Chart.Files]. A relative path begins at baseDir.
+// Resolve finds a chart.
+//
+//   - A .tgz is taken byte for byte, with FILE.tgz.prov when that lies beside
+//     it. A folder is packed so that the same files give the same bytes
+//     anywhere: see [Chart.Files]. A relative path begins at baseDir.
+//   - From a chart repository or a registry, git or manifests: not yet.
 //
 // Errors: [*SourceError] when there is no chart at the path, [*LinkError] and
-// [*InvalidError] when there is one that cannot be packed or loaded, and
+// [*InvalidError] when there is one that cannot be packed or loaded,
 // [*DependencyError] when it lacks a dependency that its own default values
-// switch on.
-func Resolve(ctx context.Context, baseDir string, src Source) (*Chart, error) {
+// switch on, and [*OfflineError] when opts has no network and the source needs
+// one.
+func Resolve(ctx context.Context, baseDir string, src Source, opts ResolveOptions) (*Chart, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	var c *Chart
+	var err error
+	switch src.kind() {
+	case fromPath:
+		c, err = resolvePath(baseDir, src)
+	default:
+		err = fmt.Errorf("charts from %s are not built yet", src.kind())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, c.checkDefaults()
+}
+
+// Inputs is the digest of everything that resolving depends on now:
+// [Chart.Inputs] of the chart that [Resolve] would give. It asks no network.
+// Of a chart from a repository or a registry that is repository, name and
+// version as written, from git URL, ref and path as written, of a folder or
+// manifests the files. Errors as [Resolve] without what a network says.
+func Inputs(ctx context.Context, baseDir string, src Source) (digest.Digest, error) {
+	c, err := Resolve(ctx, baseDir, src, ResolveOptions{})
+	if err != nil {
+		return "", err
+	}
+	return c.Inputs, nil
+}
+
+// resolvePath finds a chart that is a folder or an archive on disk.
+func resolvePath(baseDir string, src Source) (*Chart, error) {
 	if src.Path == "" {
 		return nil, &SourceError{Path: src.Path, Reason: "is empty", Advice: pathAdvice}
 	}
@@ -75,19 +98,13 @@ func Resolve(ctx context.Context, baseDir string, src Source) (*Chart, error) {
 		}
 		return nil, &SourceError{Path: src.Path, Looked: full, Reason: reason, Advice: pathAdvice, Err: err}
 	}
-	var c *Chart
 	switch {
 	case info.IsDir():
-		c, err = resolveFolder(src, full)
+		return resolveFolder(src, full)
 	case info.Mode().IsRegular():
-		c, err = resolveArchive(src.Path, full, info)
-	default:
-		err = &SourceError{Path: src.Path, Looked: full, Reason: "is no file and no folder", Advice: pathAdvice}
+		return resolveArchive(src.Path, full, info)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return c, c.checkDefaults()
+	return nil, &SourceError{Path: src.Path, Looked: full, Reason: "is no file and no folder", Advice: pathAdvice}
 }
 
 // checkDefaults is [Chart.checkDependencies] with the chart's own values.

@@ -51,7 +51,7 @@ func (r Resolver) Chart(ctx context.Context, c bundle.Component) (*charts.Chart,
 	if err := supported(c); err != nil {
 		return nil, err
 	}
-	chart, err := charts.Resolve(ctx, r.dir, charts.Source{Path: c.Chart.Path, Outputs: r.outputs})
+	chart, err := charts.Resolve(ctx, r.dir, charts.Source{Path: c.Chart.Path, Outputs: r.outputs}, charts.ResolveOptions{})
 	var invalid *charts.InvalidError
 	if errors.As(err, &invalid) {
 		return nil, &ChartFileError{Err: err}
