@@ -21,6 +21,9 @@ type RenderOptions struct {
 	Namespace string
 	// Values are the user's, as [Merge] gives them.
 	Values map[string]any
+	// ValuesName says in messages which set of values that is, such as a
+	// profile's name.
+	ValuesName string
 	// KubeVersion is .Capabilities.KubeVersion; empty means [NewestKubeVersion].
 	KubeVersion string
 	// APIVersions are further group/versions and group/version/kinds of
@@ -50,6 +53,7 @@ type Rendered struct {
 	KubeVersion string
 
 	record *release.Release // what Helm would keep
+	lists  []imageList      // images that the rendered charts list themselves
 }
 
 // A Hook is a document that Helm applies at its events, not with the rest.
@@ -122,6 +126,7 @@ func (c *Chart) Render(opts RenderOptions) (*Rendered, error) {
 	for _, crd := range loaded.CRDObjects() {
 		rendered.CRDs = append(rendered.CRDs, File{Name: crd.Filename, Data: crd.File.Data})
 	}
+	rendered.lists = imageLists(loaded, "")
 	rendered.addHooks(record.Hooks)
 	if rendered.Objects, err = renderedObjects(record.Manifest); err != nil {
 		return nil, &RenderError{Chart: c.title(), KubeVersion: caps.KubeVersion.Version, Err: err}
