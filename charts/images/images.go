@@ -39,6 +39,7 @@ type Use struct {
 	Path       string // the field in it; items of lists by their name
 	Template   string // the template it comes from
 	Reason     string // why it is taken for an image
+	InParts    bool   // it stands in several fields (repository and tag, for one)
 }
 
 // An Object is what is looked through: one Kubernetes object.
@@ -74,6 +75,15 @@ const (
 	inValues                    // the chart's default values
 )
 
+// addParts adds a reference that stands in several fields.
+func (f *Finder) addParts(reference string, sure Confidence, path, reason string) {
+	before := len(f.Uses)
+	f.add(reference, sure, path, reason+", in parts")
+	for i := range f.Uses[before:] {
+		f.Uses[before+i].InParts = true
+	}
+}
+
 func (f *Finder) add(reference string, sure Confidence, path, reason string) {
 	normalized, err := ref.Normalize(reference)
 	if err != nil {
@@ -89,6 +99,12 @@ func (f *Finder) add(reference string, sure Confidence, path, reason string) {
 // environment, ConfigMaps, Secrets, custom resources and their definitions.
 func (f *Finder) Object(o Object) {
 	f.place = place{object: o.Kind + "/" + o.Name, template: o.Template, kind: inObject}
+	if items, ok := o.Content["items"].([]any); ok && strings.HasSuffix(o.Kind, "List") {
+		for _, item := range items {
+			f.item(o, item)
+		}
+		return
+	}
 	switch {
 	case o.Kind == "CustomResourceDefinition":
 		f.place.kind = inSchema
@@ -102,6 +118,13 @@ func (f *Finder) Object(o Object) {
 		f.known(o)
 	}
 	f.walk(o.Content, "", "")
+}
+
+// item looks through an item of a list of objects.
+func (f *Finder) item(list Object, item any) {
+	content, _ := item.(map[string]any)
+	meta, _ := content["metadata"].(map[string]any)
+	f.Object(Object{APIVersion: text(content, "apiVersion"), Kind: text(content, "kind"), Name: text(meta, "name"), Template: list.Template, Content: content})
 }
 
 // isCustom is whether an API group is not one of Kubernetes' own.

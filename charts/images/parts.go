@@ -29,7 +29,7 @@ func (f *Finder) parts(m map[string]any, key, path string) map[string]bool {
 	if f.place.kind == inValues || f.place.kind == inSchema {
 		sure = Candidate
 	}
-	f.add(joined(firstText(m, "registry", "hub"), repository, tag, digest), sure, path, f.where()+", in parts")
+	f.addParts(joined(firstText(m, "registry", "hub"), repository, tag, digest), sure, path, f.where())
 	return map[string]bool{"registry": true, "repository": true, "tag": true, "digest": true}
 }
 
@@ -84,7 +84,7 @@ func (f *Finder) environmentParts(env []any, path string) {
 			tag = values[base+"_VERSION"]
 		}
 		if tag != "" {
-			f.add(joined(values[base+"_REGISTRY"], repository, tag, ""), Recognised, path+"["+name+"].value", f.where()+", in parts")
+			f.addParts(joined(values[base+"_REGISTRY"], repository, tag, ""), Recognised, path+"["+name+"].value", f.where())
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (f *Finder) known(o Object) {
 		case image != "":
 			f.add(image, Recognised, row.Image, "the image of a "+o.Kind)
 		case repository != "" && tag+digest != "":
-			f.add(joined(at(row.Registry), repository, tag, digest), Recognised, where, "the image of a "+o.Kind+", in parts")
+			f.addParts(joined(at(row.Registry), repository, tag, digest), Recognised, where, "the image of a "+o.Kind)
 		}
 	}
 }

@@ -1,0 +1,301 @@
+package images
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"waybill/internal/ref"
+)
+
+// A Rewriter puts other references in the place of those that manifests name:
+// the image of a container, and anywhere else a whole text that is a reference,
+// the value of --flag=reference, and whole words of texts in ConfigMaps, for
+// shells and the like. Never a part of a longer word, and never a text just
+// because of its key.
+type Rewriter struct {
+	// Locate gives the reference to use in place of a normalised one.
+	Locate func(normalized string) (reference string, ok bool)
+
+	Changes []Change
+	Unknown []Use // images of containers that Locate does not know
+	Stuck   []Use // known images in parts that have no place for a digest
+	Similar []Use // texts elsewhere that read as references and that Locate does not know
+
+	place place
+}
+
+// A Change is one reference that was put in the place of another.
+type Change struct {
+	Object, Template, Path string
+	From, To               string // the whole texts
+}
+
+// separator is the line between the documents of a manifest.
+var separator = regexp.MustCompile(`(?m)^---(?:[ \t].*)?\r?\n?`)
+
+// Rewrite rewrites a manifest of any number of documents that came from a
+// template. Documents in which nothing changes keep every byte; of the others
+// comments, order and the spelling of all other values stay. The error is of
+// YAML that does not parse.
+func (r *Rewriter) Rewrite(template, manifest string) (string, error) {
+	var out strings.Builder
+	end := 0
+	for _, at := range append(separator.FindAllStringIndex(manifest, -1), []int{len(manifest), len(manifest)}) {
+		document, err := r.document(template, manifest[end:at[0]])
+		if err != nil {
+			return "", err
+		}
+		out.WriteString(document)
+		out.WriteString(manifest[at[0]:at[1]])
+		end = at[1]
+	}
+	return out.String(), nil
+}
+
+func (r *Rewriter) document(template, text string) (string, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		return "", fmt.Errorf("reading a document of %s: %w", template, err)
+	}
+	if len(doc.Content) == 0 {
+		return text, nil
+	}
+	before := len(r.Changes)
+	r.object(template, doc.Content[0])
+	if len(r.Changes) == before {
+		return text, nil
+	}
+	var out strings.Builder
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&doc); err != nil {
+		return "", fmt.Errorf("writing a document of %s: %w", template, err)
+	}
+	return out.String(), encoder.Close()
+}
+
+// object rewrites one object, or each item of a list of objects.
+func (r *Rewriter) object(template string, node *yaml.Node) {
+	kind, apiVersion := scalar(child(node, "kind")), scalar(child(node, "apiVersion"))
+	if items := child(node, "items"); strings.HasSuffix(kind, "List") && items != nil && items.Kind == yaml.SequenceNode {
+		for _, item := range items.Content {
+			r.object(template, item)
+		}
+		return
+	}
+	r.place = place{object: kind + "/" + scalar(child(child(node, "metadata"), "name")), template: template, kind: inObject}
+	switch {
+	case kind == "CustomResourceDefinition":
+		r.place.kind = inSchema
+	case (kind == "ConfigMap" || kind == "Secret") && apiVersion == "v1":
+		r.place.kind = inConfig
+		if kind == "Secret" {
+			r.secret(child(node, "data"))
+		}
+	case isCustom(apiVersion):
+		r.place.kind = inResource
+		r.tabled(node, apiVersion, kind)
+	}
+	r.walk(node, "", "")
+}
+
+func (r *Rewriter) walk(node *yaml.Node, key, path string) {
+	switch node.Kind {
+	case yaml.MappingNode:
+		r.mapping(node, key, path)
+	case yaml.SequenceNode:
+		for i, item := range node.Content {
+			r.walk(item, key, itemPath(path, item, i))
+		}
+	case yaml.ScalarNode:
+		r.text(node, key, path)
+	}
+}
+
+func (r *Rewriter) mapping(node *yaml.Node, key, path string) {
+	done := r.parts(node, key, path)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		name, value := node.Content[i].Value, node.Content[i+1]
+		here := join(path, name)
+		switch {
+		case done[name]:
+		case containerLists[name] && isContainerList(value):
+			for i, item := range value.Content {
+				r.container(item, itemPath(here, item, i))
+			}
+		case name == "volumes" && value.Kind == yaml.SequenceNode:
+			r.volumes(value, here)
+		case name == "default" && r.place.kind == inSchema:
+			r.walk(value, lastProperty(path), here)
+		default:
+			r.walk(value, name, here)
+		}
+	}
+}
+
+func (r *Rewriter) container(node *yaml.Node, path string) {
+	if image := child(node, "image"); image != nil {
+		r.image(image, path+".image")
+	}
+	before := r.place.kind
+	r.place.kind = inPod
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		name, value := node.Content[i].Value, node.Content[i+1]
+		switch name {
+		case "image":
+		case "command", "args":
+			r.arguments(value, join(path, name))
+		case "env":
+			r.environment(value, join(path, name))
+		default:
+			r.walk(value, name, join(path, name))
+		}
+	}
+	r.place.kind = before
+}
+
+// image rewrites what a node pulls: it must be known.
+func (r *Rewriter) image(node *yaml.Node, path string) {
+	written := strings.TrimSpace(node.Value)
+	normalized, err := ref.Normalize(written)
+	if err != nil {
+		normalized = written
+	}
+	if to, ok := r.Locate(normalized); ok {
+		r.change(node, to, path)
+		return
+	}
+	r.Unknown = append(r.Unknown, r.use(written, normalized, Certain, path))
+}
+
+func (r *Rewriter) volumes(node *yaml.Node, path string) {
+	for i, item := range node.Content {
+		here := itemPath(path, item, i)
+		if reference := child(child(item, "image"), "reference"); reference != nil {
+			r.image(reference, here+".image.reference")
+			continue
+		}
+		r.walk(item, "volumes", here)
+	}
+}
+
+func (r *Rewriter) arguments(node *yaml.Node, path string) {
+	if node.Kind != yaml.SequenceNode {
+		return
+	}
+	flag := ""
+	for i, item := range node.Content {
+		here := fmt.Sprintf("%s[%d]", path, i)
+		name, value, assigned := strings.Cut(item.Value, "=")
+		if assigned && !strings.ContainsAny(name, " \t\n") {
+			if to, ok := r.locate(value, name, here); ok {
+				r.change(item, name+"="+to, here)
+				flag = ""
+				continue
+			}
+		}
+		r.text(item, flag, here)
+		flag = ""
+		if strings.HasPrefix(item.Value, "-") && !assigned {
+			flag = item.Value
+		}
+	}
+}
+
+func (r *Rewriter) environment(node *yaml.Node, path string) {
+	if node.Kind != yaml.SequenceNode {
+		return
+	}
+	stuck := r.environmentParts(node, path)
+	for i, item := range node.Content {
+		name := scalar(child(item, "name"))
+		if value := child(item, "value"); value != nil && !stuck[name] {
+			r.text(value, name, itemPath(path, item, i)+".value")
+		}
+	}
+}
+
+// text rewrites a scalar: the whole of it, else its words.
+func (r *Rewriter) text(node *yaml.Node, key, path string) {
+	if node.Kind != yaml.ScalarNode || node.Tag == "!!int" || node.Tag == "!!bool" || node.Tag == "!!null" {
+		return
+	}
+	if to, ok := r.locate(node.Value, key, path); ok {
+		r.change(node, to, path)
+		return
+	}
+	if to := r.words(node.Value, path); to != node.Value {
+		r.change(node, to, path)
+	}
+}
+
+// locate gives what takes the place of a whole text, when that is a reference
+// that is meant as one: with tag or digest, or under a key that says image.
+func (r *Rewriter) locate(text, key, path string) (string, bool) {
+	written := strings.TrimSpace(text)
+	form := readForm(written)
+	if form == noReference || form < shortTagged && !namesImage(key) {
+		return "", false
+	}
+	normalized, err := ref.Normalize(written)
+	if err != nil {
+		return "", false
+	}
+	to, ok := r.Locate(normalized)
+	if !ok && form == hosted && !namesArtifact(key) {
+		r.Similar = append(r.Similar, r.use(written, normalized, Candidate, path))
+	}
+	return to, ok
+}
+
+// breaks are what a word of a text ends at.
+const breaks = " \t\r\n\"'`,;()|&<>\\{}[]="
+
+// words rewrites the words of a text that are references with a tag or digest.
+func (r *Rewriter) words(text, path string) string {
+	var out strings.Builder
+	for text != "" {
+		at := strings.IndexAny(text, breaks)
+		if at == 0 {
+			out.WriteByte(text[0])
+			text = text[1:]
+			continue
+		}
+		word := text
+		if at > 0 {
+			word = text[:at]
+		}
+		text = text[len(word):]
+		if to, ok := r.word(word); ok {
+			word = to
+		}
+		out.WriteString(word)
+	}
+	return out.String()
+}
+
+func (r *Rewriter) word(word string) (string, bool) {
+	if readForm(word) < shortTagged {
+		return "", false
+	}
+	normalized, err := ref.Normalize(word)
+	if err != nil {
+		return "", false
+	}
+	return r.Locate(normalized)
+}
+
+func (r *Rewriter) change(node *yaml.Node, to, path string) {
+	if node.Value == to {
+		return
+	}
+	r.Changes = append(r.Changes, Change{Object: r.place.object, Template: r.place.template, Path: path, From: node.Value, To: to})
+	node.Value = to
+}
+
+func (r *Rewriter) use(written, normalized string, sure Confidence, path string) Use {
+	return Use{Reference: written, Normalized: normalized, Confidence: sure, Object: r.place.object, Path: path, Template: r.place.template}
+}
