@@ -26,6 +26,9 @@ type Component struct {
 	Namespace   string
 	// Values are the effective ones, without the chart's defaults.
 	Values map[string]any
+	// Locate gives the reference to send in place of a normalised image
+	// reference. Nil: references are sent as the chart writes them.
+	Locate func(normalized string) (reference string, ok bool)
 	// CRDs says what becomes of crds/: [CRDsUpgrade] (also when empty),
 	// [CRDsCreate] or [CRDsSkip].
 	CRDs string
@@ -175,7 +178,7 @@ func (c *Cluster) begin(ctx context.Context, comp Component) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	records := &heldRecords{Driver: store.Driver, labels: comp.Labels}
+	records := &heldRecords{Driver: store.Driver, labels: comp.Labels, rewriting: comp.rewriting()}
 	releases := storage.Init(records)
 	releases.MaxHistory = comp.historyMax()
 	return &session{
@@ -237,6 +240,7 @@ func (s *session) install() error {
 	install.SkipCRDs = true
 	install.Timeout = s.comp.timeout()
 	install.Labels = s.comp.Labels
+	install.PostRenderer = s.records.rewriting
 	_, err = runInstall(install, loaded, values)
 	return err
 }
@@ -254,6 +258,7 @@ func (s *session) upgrade() (err error) {
 	upgrade.Timeout = s.comp.timeout()
 	upgrade.MaxHistory = s.comp.historyMax()
 	upgrade.Labels = s.comp.Labels
+	upgrade.PostRenderer = s.records.rewriting
 	defer recoverAs(&err, "executing templates")
 	_, err = upgrade.Run(s.comp.HelmRelease, loaded, values)
 	return err

@@ -19,6 +19,10 @@ type heldRecords struct {
 	driver.Driver
 	labels map[string]string // put on the revision that is made
 
+	// Of image references. Hooks are rewritten before the record that holds
+	// them is written, and Helm runs them from that record.
+	rewriting *rewriting
+
 	key  string           // of the revision this action makes, empty before
 	made *release.Release // its last form, as Helm meant it
 	was  release.Status   // its pending status
@@ -29,6 +33,9 @@ func (h *heldRecords) Create(key string, rel *release.Release) error {
 		rel.Labels = map[string]string{}
 	}
 	maps.Copy(rel.Labels, h.labels)
+	if err := h.rewriting.hooks(rel); err != nil {
+		return err
+	}
 	if err := h.Driver.Create(key, rel); err != nil {
 		return err
 	}

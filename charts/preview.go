@@ -48,6 +48,8 @@ type Preview struct {
 	// deployed revision, leaving out what differs between two renderings of the
 	// same inputs. It is true when there is none.
 	Changed bool
+	// Images is what becomes of the image references.
+	Images Rewritten
 	// Pending is the last revision when it is pending.
 	Pending *Revision
 }
@@ -65,7 +67,7 @@ func (c *Cluster) Preview(ctx context.Context, comp Component) (*Preview, error)
 	}
 	preview := &Preview{
 		Step: found.step, Rendered: found.rendered, Size: found.size, Conflicts: found.conflicts,
-		Changed: true, Provides: found.provides(), Missing: found.missing(),
+		Images: found.rendered.rewritten, Changed: true, Provides: found.provides(), Missing: found.missing(),
 	}
 	for _, crd := range found.crds {
 		preview.CRDs = append(preview.CRDs, crd.change)

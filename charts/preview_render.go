@@ -71,7 +71,8 @@ func (c *Cluster) render(ctx context.Context, comp Component, as rendering) (*Re
 		Capabilities:     caps,
 		Log:              func(string, ...any) {},
 	}
-	record, files, err := dryRun(config, comp, as)
+	rewriting := comp.rewriting()
+	record, files, err := dryRun(config, comp, as, rewriting)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -83,7 +84,7 @@ func (c *Cluster) render(ctx context.Context, comp Component, as rendering) (*Re
 	default:
 		return nil, &RenderError{Chart: comp.Chart.title(), KubeVersion: caps.KubeVersion.Version, Err: err}
 	}
-	rendered := &Rendered{Manifest: record.Manifest, Notes: record.Info.Notes, CRDs: files, KubeVersion: caps.KubeVersion.Version, record: record}
+	rendered := &Rendered{Manifest: record.Manifest, Notes: record.Info.Notes, CRDs: files, KubeVersion: caps.KubeVersion.Version, record: record, rewritten: rewriting.done}
 	rendered.addHooks(record.Hooks)
 	if rendered.Objects, err = renderedObjects(record.Manifest); err != nil {
 		return nil, &RenderError{Chart: comp.Chart.title(), KubeVersion: caps.KubeVersion.Version, Err: err}
@@ -106,7 +107,7 @@ func recordsBefore(comp Component, as rendering) (*storage.Storage, error) {
 	})
 }
 
-func dryRun(config *action.Configuration, comp Component, as rendering) (record *release.Release, crds []File, err error) {
+func dryRun(config *action.Configuration, comp Component, as rendering, rewriting *rewriting) (record *release.Release, crds []File, err error) {
 	loaded, values, err := comp.Chart.prepare(comp.Values)
 	if err != nil {
 		return nil, nil, err
@@ -116,22 +117,28 @@ func dryRun(config *action.Configuration, comp Component, as rendering) (record 
 		upgrade := action.NewUpgrade(config)
 		upgrade.DryRunOption = "server"
 		upgrade.Namespace, upgrade.Labels, upgrade.ResetValues = comp.Namespace, comp.Labels, true
+		upgrade.PostRenderer = rewriting
 		record, err = upgrade.Run(comp.HelmRelease, loaded, values)
 	} else {
 		install := action.NewInstall(config)
 		install.DryRunOption = "server"
 		install.ReleaseName, install.Namespace, install.Labels = comp.HelmRelease, comp.Namespace, comp.Labels
 		install.SkipCRDs = true
+		install.PostRenderer = rewriting
 		record, err = install.Run(loaded, values)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, crd := range loaded.CRDObjects() {
-		crds = append(crds, File{Name: crd.Filename, Data: crd.File.Data})
-	}
 	if record == nil {
 		return nil, nil, fmt.Errorf("no record of %s came back from Helm", comp.title())
 	}
-	return record, crds, nil
+	if err := rewriting.hooks(record); err != nil {
+		return nil, nil, err
+	}
+	for _, crd := range loaded.CRDObjects() {
+		crds = append(crds, File{Name: crd.Filename, Data: crd.File.Data})
+	}
+	crds, err = rewriting.files(crds)
+	return record, crds, err
 }

@@ -52,8 +52,9 @@ type Rendered struct {
 	// KubeVersion is the Kubernetes version it was rendered for ("v1.33.0").
 	KubeVersion string
 
-	record *release.Release // what Helm would keep
-	lists  []imageList      // images that the rendered charts list themselves
+	record    *release.Release // what Helm would keep
+	lists     []imageList      // images that the rendered charts list themselves
+	rewritten Rewritten        // of image references
 }
 
 // A Hook is a document that Helm applies at its events, not with the rest.
