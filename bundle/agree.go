@@ -27,6 +27,9 @@ func (b *Bundle) agree() error {
 	if err := b.agreeCharts(); err != nil {
 		return err
 	}
+	if err := b.agreeImages(); err != nil {
+		return err
+	}
 	for _, path := range b.Release.ValuesFilePaths() {
 		if b.ValuesFiles[path] == nil {
 			return b.wrong("the values file %q is missing", path)
@@ -72,6 +75,31 @@ func (b *Bundle) agreeCharts() error {
 	for _, locked := range b.Lock.Charts {
 		if entries[locked.Component] == "" {
 			return owner{locked.Component, locked.Name + " " + locked.Version}.wrong(locked.Manifest, "the bundle has no such entry")
+		}
+	}
+	return nil
+}
+
+// agreeImages: every image entry is locked with its media type and size, and
+// every locked image has its entry.
+func (b *Bundle) agreeImages() error {
+	locked := map[digest.Digest]LockedImage{}
+	for _, image := range b.Lock.Images {
+		locked[image.Digest] = image
+	}
+	for _, entry := range b.Entries(RoleImage) {
+		image, ok := locked[entry.Digest]
+		switch {
+		case !ok:
+			return owner{}.wrong(entry.Digest, "the lock has no such image")
+		case image.MediaType != entry.MediaType || image.Size != entry.Size:
+			return owner{}.wrong(entry.Digest, "locked for %s is %s of %d bytes", image.References[0], image.MediaType, image.Size)
+		}
+		delete(locked, entry.Digest)
+	}
+	for _, image := range b.Lock.Images {
+		if _, left := locked[image.Digest]; left {
+			return owner{}.wrong(image.Digest, "image %s is locked, the bundle has no such entry", image.References[0])
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -15,13 +16,14 @@ import (
 
 // Spec is what [Build] packs.
 type Spec struct {
-	ReleaseFile []byte            // as written
-	Release     *Release          // ReleaseFile parsed; nil: Build parses it
-	Lock        *Lock             // of MakeLock or ParseLock
-	LockFile    []byte            // the lock as it is on disk; nil: it is on no disk
-	ValuesFiles map[string][]byte // by the path the release file gives; others are left out
-	Charts      map[string]Chart  // by component
-	Annotations map[string]string // further annotations of the root
+	ReleaseFile []byte                   // as written
+	Release     *Release                 // ReleaseFile parsed; nil: Build parses it
+	Lock        *Lock                    // of MakeLock or ParseLock
+	LockFile    []byte                   // the lock as it is on disk; nil: it is on no disk
+	ValuesFiles map[string][]byte        // by the path the release file gives; others are left out
+	Charts      map[string]Chart         // by component
+	Indexes     map[digest.Digest][]byte // of locked images of which some platforms are carried
+	Annotations map[string]string        // further annotations of the root
 }
 
 // BuildOptions are the options of [Build]. The zero value works.
@@ -50,7 +52,8 @@ type Packed struct {
 
 // Pack makes the bundle of a release without pushing anything, so that its
 // digest is known before a place is touched. The same spec gives the same
-// digest, always and everywhere.
+// digest, always and everywhere. What the entries of role image name is not part
+// of it: whoever pushes has brought it to the place before.
 //
 // It returns a [FileError] for a release or values file that does not parse, a
 // [LintError], a [StaleError] when lock, release file and charts do not belong
@@ -76,7 +79,11 @@ func Pack(ctx context.Context, spec Spec) (*Packed, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := p.root(spec, append([]ocispec.Descriptor{release}, charts...))
+	images, err := p.images(spec)
+	if err != nil {
+		return nil, err
+	}
+	root, err := p.root(spec, slices.Concat([]ocispec.Descriptor{release}, charts, images))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,41 @@
+package bundle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/containerd/platforms"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+)
+
+// images makes the entries of the locked images, by digest, and takes in the
+// indexes that were made for them.
+func (p *packing) images(spec Spec) ([]ocispec.Descriptor, error) {
+	var entries []ocispec.Descriptor
+	for _, image := range spec.Lock.Images {
+		entry := ocispec.Descriptor{
+			MediaType: image.MediaType, Digest: image.Digest, Size: image.Size,
+			Annotations: map[string]string{AnnotationRole: RoleImage, ocispec.AnnotationRefName: image.References[0]},
+		}
+		if len(image.Platforms) == 1 && image.MediaType != ocispec.MediaTypeImageIndex && image.MediaType != dockerManifestList {
+			platform, err := platforms.Parse(image.Platforms[0])
+			if err != nil {
+				return nil, fmt.Errorf("image %s: platform %q: %w", image.References[0], image.Platforms[0], err)
+			}
+			entry.Platform = &platform
+		}
+		entries = append(entries, entry)
+		data, ours := spec.Indexes[image.Digest]
+		if !ours {
+			continue
+		}
+		if got := content.NewDescriptorFromBytes(image.MediaType, data); got.Digest != image.Digest || got.Size != image.Size {
+			return nil, owner{}.wrong(image.Digest, "the index made for %s is %s", image.References[0], got.Digest)
+		}
+		p.manifests[image.Digest] = item{desc: plain(entry), data: data}
+	}
+	slices.SortFunc(entries, func(a, b ocispec.Descriptor) int { return strings.Compare(a.Digest.String(), b.Digest.String()) })
+	return entries, nil
+}
