@@ -282,7 +282,7 @@ func TestCheckFollowsIndexes(t *testing.T) {
 	open := func(entries ...ocispec.Descriptor) *Bundle {
 		other, root := forgery{index: func(i *ocispec.Index) {
 			for _, e := range entries {
-				e.Annotations = map[string]string{AnnotationRole: RoleImage}
+				e.Annotations = map[string]string{AnnotationRole: "later"}
 				i.Manifests = append(i.Manifests, e)
 			}
 		}}.make(t)
