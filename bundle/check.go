@@ -25,6 +25,7 @@ func (r *Release) Check() []Problem {
 		c.stages[comp.Name] = comp.Stage
 	}
 	c.constraint([]string{"kubernetes"}, r.Kubernetes)
+	c.login([]string{"artifact"}, r.Artifact)
 	c.names(r)
 	for i := range r.Components {
 		c.component(r, i)
@@ -99,9 +100,7 @@ func (c *checker) component(r *Release, i int) {
 	for n, need := range comp.Needs {
 		c.need(r, i, componentPath(i, "needs", strconv.Itoa(n)), need)
 	}
-	if comp.Chart.Kind() == SourceRepository {
-		c.constraint(componentPath(i, "chart", "version"), comp.Chart.Version)
-	}
+	c.source(i, comp.Chart)
 	seen := map[string]bool{}
 	for n, p := range comp.Profiles {
 		if seen[p.Name] {
@@ -113,6 +112,21 @@ func (c *checker) component(r *Release, i int) {
 		if _, err := compileSchema(comp.Parameters.Schema); err != nil {
 			c.add(componentPath(i, "parameters", "schema"), "component %s: not a JSON Schema: %s", comp.Name, strings.ReplaceAll(err.Error(), "\n", " "))
 		}
+	}
+}
+
+func (c *checker) source(i int, source ChartSource) {
+	if source.Kind() == SourceRepository {
+		c.constraint(componentPath(i, "chart", "version"), source.Version)
+	}
+	c.login(componentPath(i, "chart", "repository"), source.Repository)
+	c.login(componentPath(i, "chart", "git"), source.Git)
+}
+
+// login refuses an address with a login in it, without saying it.
+func (c *checker) login(path []string, address string) {
+	if found := loginIn(address); found != "" {
+		c.add(path, "the address holds %s, which would go into every bundle: take it out, and keep it in netrc or in Helm's or Docker's configuration", found)
 	}
 }
 

@@ -221,7 +221,7 @@ func (v *validation) words(e *compiler.ValidationError) string {
 	case *kind.Enum:
 		return enumWords(k)
 	case *kind.Pattern:
-		return fmt.Sprintf("%q is not %s", k.Got, patternWords(k.Want))
+		return fmt.Sprintf("%q is not %s", withoutLogin(k.Got), patternWords(k.Want))
 	case *kind.MinLength:
 		return "is empty"
 	case *kind.MaxLength:
@@ -267,7 +267,7 @@ func (v *validation) got(e *compiler.ValidationError, jsonType string) string {
 		return typeName(jsonType)
 	}
 	if jsonType == "string" {
-		return fmt.Sprintf("the text %q", value.Value)
+		return fmt.Sprintf("the text %q", withoutLogin(value.Value))
 	}
 	return strings.Replace(typeName(jsonType), "a ", "the ", 1) + " " + value.Value
 }
