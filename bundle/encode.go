@@ -77,7 +77,28 @@ func (w *lockWriter) charts(charts []LockedChart) {
 		w.field("  ", "content", c.Content.String())
 		w.field("  ", "manifest", c.Manifest.String())
 		w.field("  ", "files", c.Files.String())
+		w.dependencies(c.Dependencies)
 	}
+}
+
+func (w *lockWriter) dependencies(dependencies []LockedDependency) {
+	if len(dependencies) == 0 {
+		return
+	}
+	w.line("  dependencies:")
+	for _, d := range slices.SortedFunc(slices.Values(dependencies), compareDependencies) {
+		w.field("  - ", "name", d.Name)
+		w.field("    ", "version", d.Version)
+		w.field("    ", "repository", d.Repository)
+		w.field("    ", "content", d.Content.String())
+	}
+}
+
+func compareDependencies(a, b LockedDependency) int {
+	return cmp.Or(
+		cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version),
+		cmp.Compare(a.Repository, b.Repository), cmp.Compare(a.Content, b.Content),
+	)
 }
 
 func (w *lockWriter) images(images []LockedImage) {

@@ -132,6 +132,19 @@ func (e *StaleError) Error() string {
 	return "the lock is stale: " + strings.Join(e.Differences, "; ")
 }
 
+// A ComponentError reports what went wrong with one component of several.
+type ComponentError struct {
+	Component string
+	Act       string // what was done, such as "resolving the chart"
+	Err       error
+}
+
+func (e *ComponentError) Error() string {
+	return fmt.Sprintf("component %s: %s: %v", e.Component, e.Act, e.Err)
+}
+
+func (e *ComponentError) Unwrap() error { return e.Err }
+
 // An UnknownComponentError reports a component name that the release does not have.
 type UnknownComponentError struct {
 	Name  string

@@ -35,6 +35,17 @@ type LockedChart struct {
 	Content   digest.Digest `json:"content" jsonschema:"pattern=^sha256:[0-9a-f]{64}$" jsonschema_description:"Digest of the chart's .tgz."`
 	Manifest  digest.Digest `json:"manifest" jsonschema:"pattern=^sha256:[0-9a-f]{64}$" jsonschema_description:"Digest of the chart's manifest."`
 	Files     digest.Digest `json:"files,omitempty" jsonschema:"pattern=^sha256:[0-9a-f]{64}$" jsonschema_description:"Digest of the uncompressed tar; charts from a folder or git only."`
+
+	Dependencies []LockedDependency `json:"dependencies,omitempty" jsonschema_description:"What was fetched and packed into its charts/, sorted; charts from a folder or git only."`
+}
+
+// A LockedDependency is a chart that was fetched and packed into the charts/ of
+// a chart from a folder or git, so that the same is packed again.
+type LockedDependency struct {
+	Name       string        `json:"name" jsonschema:"minLength=1" jsonschema_description:"The dependency's name as its own Chart.yaml has it."`
+	Version    string        `json:"version" jsonschema:"minLength=1" jsonschema_description:"The dependency's exact version as its own Chart.yaml has it."`
+	Repository string        `json:"repository" jsonschema:"minLength=1" jsonschema_description:"Where it came from, as the parent's Chart.yaml says it."`
+	Content    digest.Digest `json:"content" jsonschema:"pattern=^sha256:[0-9a-f]{64}$" jsonschema_description:"Digest of the dependency's .tgz."`
 }
 
 // A LockedImage is one image or other OCI artifact and the references that

@@ -25,9 +25,10 @@ type Chart interface {
 // A Resolver turns a component's chart source into a chart. [MakeLock] calls it
 // for several components at the same time.
 type Resolver interface {
-	// Resolve finds the component's chart. locked is what the lock says so far,
-	// nil to resolve anew: what is locked and still allowed by the source is
-	// kept. Of the result's Locked, Component is filled in by the caller.
+	// Resolve finds the component's chart. locked is what the lock says so far
+	// and must be kept: the version, the commit, the dependencies; of a folder or
+	// file only the dependencies, since its content is what is there. Nil is to
+	// resolve anew. Of the result's Locked, Component is filled in by the caller.
 	Resolve(ctx context.Context, c Component, locked *LockedChart) (Resolved, error)
 }
 
@@ -68,12 +69,12 @@ func (o LockOptions) packed() string {
 	return o.Packed
 }
 
-// previous returns the lock's entry that a resolver may keep.
-func (o LockOptions) previous(component string) *LockedChart {
-	if o.Previous == nil || o.UpdateAll || slices.Contains(o.Update, component) {
+// previous returns the lock's entry that a resolver keeps, nil for none.
+func (o LockOptions) previous(c Component) *LockedChart {
+	if o.Previous == nil || o.UpdateAll || slices.Contains(o.Update, c.Name) {
 		return nil
 	}
-	if locked, ok := o.Previous.Chart(component); ok {
+	if locked, ok := o.Previous.Chart(c.Name); ok && locked.keeps(c) {
 		return &locked
 	}
 	return nil
@@ -96,7 +97,7 @@ func CheckVersion(version string) error {
 //
 // It returns a [LintError] for a release that [Release.Check] finds fault with,
 // [ErrNoVersion], a [VersionError], an [UnknownComponentError] for a name in
-// opts.Update, or the resolver's errors, joined, each with its component.
+// opts.Update, or the resolver's errors, joined, each a [ComponentError].
 func MakeLock(ctx context.Context, rel *Release, r Resolver, opts LockOptions) (*Lock, map[string]Chart, error) {
 	if err := rel.lintError(); err != nil {
 		return nil, nil, err
@@ -112,7 +113,7 @@ func MakeLock(ctx context.Context, rel *Release, r Resolver, opts LockOptions) (
 	if err := CheckVersion(opts.version(rel)); err != nil {
 		return nil, nil, err
 	}
-	resolved, err := resolveAll(ctx, rel, r, opts)
+	resolved, err := resolveAll(ctx, rel.Components, r, opts)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -136,20 +137,73 @@ func MakeLock(ctx context.Context, rel *Release, r Resolver, opts LockOptions) (
 	return lock, charts, err
 }
 
-// resolveAll resolves all components and reports everything that went wrong, in
-// the order of the release file.
-func resolveAll(ctx context.Context, rel *Release, r Resolver, opts LockOptions) ([]Resolved, error) {
-	resolved := make([]Resolved, len(rel.Components))
-	failed := make([]error, len(rel.Components))
+// ResolveLocked returns the charts of the named components, or of all, exactly
+// as the lock says them. Nothing of the lock changes, and nothing newer is
+// looked for.
+//
+// It returns an [UnknownComponentError], a [StaleError] when the lock lacks a
+// component or a chart that was found is not the locked one, or the resolver's
+// errors, joined, each a [ComponentError].
+func ResolveLocked(ctx context.Context, rel *Release, lock *Lock, r Resolver, names []string, opts LockOptions) (map[string]Chart, error) {
+	wanted, err := rel.named(names)
+	if err != nil {
+		return nil, err
+	}
+	resolved, err := resolveAll(ctx, wanted, r, LockOptions{Previous: lock, Concurrency: opts.Concurrency})
+	if err != nil {
+		return nil, err
+	}
+	var differences []string
+	charts := map[string]Chart{}
+	for i, c := range wanted {
+		resolved[i].Locked.Component = c.Name
+		locked, ok := lock.Chart(c.Name)
+		if !ok {
+			differences = append(differences, fmt.Sprintf("component %s is not in the lock", c.Name))
+		} else if d := locked.difference(resolved[i].Locked); d != "" {
+			differences = append(differences, fmt.Sprintf("component %s: %s", c.Name, d))
+		}
+		charts[c.Name] = resolved[i].Chart
+	}
+	if len(differences) > 0 {
+		return nil, &StaleError{Differences: differences}
+	}
+	return charts, nil
+}
+
+// named returns the components of these names in the order of the release file,
+// all of them for none.
+func (r *Release) named(names []string) ([]Component, error) {
+	if len(names) == 0 {
+		return r.Components, nil
+	}
+	for _, name := range names {
+		if _, err := r.Component(name); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(r.Components), func(c Component) bool { return !slices.Contains(names, c.Name) }), nil
+}
+
+// resolveAll resolves components and reports everything that went wrong, in the
+// order of the release file. When ctx ends, what failed for that reason alone is
+// no finding of its own.
+func resolveAll(ctx context.Context, components []Component, r Resolver, opts LockOptions) ([]Resolved, error) {
+	resolved := make([]Resolved, len(components))
+	failed := make([]error, len(components))
 	var group errgroup.Group
 	group.SetLimit(orDefault(opts.Concurrency))
-	for i, c := range rel.Components {
+	for i, c := range components {
 		group.Go(func() error {
 			resolved[i], failed[i] = resolve(ctx, c, r, opts)
 			return nil
 		})
 	}
 	_ = group.Wait() // the errors are in failed
+	if ctx.Err() != nil {
+		cancelled := func(err error) bool { return errors.Is(err, ctx.Err()) }
+		failed = append(slices.DeleteFunc(failed, cancelled), ctx.Err())
+	}
 	return resolved, errors.Join(failed...)
 }
 
@@ -157,12 +211,12 @@ func resolve(ctx context.Context, c Component, r Resolver, opts LockOptions) (Re
 	if err := ctx.Err(); err != nil {
 		return Resolved{}, err
 	}
-	found, err := r.Resolve(ctx, c, opts.previous(c.Name))
-	if err != nil {
-		return Resolved{}, fmt.Errorf("resolving the chart of component %s: %w", c.Name, err)
+	found, err := r.Resolve(ctx, c, opts.previous(c))
+	if err == nil && found.Chart.Descriptor().Digest != found.Locked.Manifest {
+		err = fmt.Errorf("its manifest is %s, the lock would say %s", found.Chart.Descriptor().Digest, found.Locked.Manifest)
 	}
-	if got := found.Chart.Descriptor().Digest; got != found.Locked.Manifest {
-		return Resolved{}, fmt.Errorf("resolving the chart of component %s: its manifest is %s, the lock would say %s", c.Name, got, found.Locked.Manifest)
+	if err != nil {
+		return Resolved{}, &ComponentError{Component: c.Name, Act: "resolving the chart", Err: err}
 	}
 	return found, nil
 }
@@ -180,7 +234,7 @@ func orDefault(concurrency int) int {
 // is asked. opts.Version and opts.Packed are what the caller wants; Previous and
 // Update are not looked at.
 //
-// Errors are those of in, with the component.
+// Errors are those of in, joined, each a [ComponentError].
 func CompareLock(ctx context.Context, rel *Release, lock *Lock, in Inputs, opts LockOptions) ([]string, error) {
 	var differences []string
 	say := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
@@ -193,6 +247,7 @@ func CompareLock(ctx context.Context, rel *Release, lock *Lock, in Inputs, opts 
 	if lock.Packed != opts.packed() {
 		say("%s are to be packed, locked are %s", packedWords(opts.packed()), packedWords(lock.Packed))
 	}
+	var failed []error
 	for _, c := range rel.Components {
 		locked, ok := lock.Chart(c.Name)
 		if !ok {
@@ -200,12 +255,15 @@ func CompareLock(ctx context.Context, rel *Release, lock *Lock, in Inputs, opts 
 			continue
 		}
 		now, err := in.Inputs(ctx, c)
-		if err != nil {
-			return nil, fmt.Errorf("comparing component %s with the lock: %w", c.Name, err)
+		switch {
+		case err != nil:
+			failed = append(failed, &ComponentError{Component: c.Name, Act: "comparing with the lock", Err: err})
+		case now != locked.Inputs:
+			say("component %s: %s", c.Name, locked.outdatedBy(c))
 		}
-		if now != locked.Inputs {
-			say("component %s: its chart %s changed since %s %s was locked", c.Name, c.Chart, locked.Name, locked.Version)
-		}
+	}
+	if len(failed) > 0 {
+		return nil, errors.Join(failed...)
 	}
 	for _, locked := range lock.Charts {
 		if _, err := rel.Component(locked.Component); err != nil {
@@ -213,6 +271,19 @@ func CompareLock(ctx context.Context, rel *Release, lock *Lock, in Inputs, opts 
 		}
 	}
 	return differences, nil
+}
+
+// outdatedBy says what of a component's chart is no longer as it was locked.
+func (l LockedChart) outdatedBy(c Component) string {
+	switch repository := c.Chart.Kind() == SourceRepository; {
+	case !l.keeps(c) && repository && l.Source == c.Chart.String():
+		return fmt.Sprintf("version %s of chart %s is asked for, locked is %s", c.Chart.Version, l.Name, l.Version)
+	case !l.keeps(c):
+		return fmt.Sprintf("its chart is %s, locked is %s %s from %s", c.Chart, l.Name, l.Version, l.Source)
+	case repository:
+		return fmt.Sprintf("version %s of chart %s is asked for now, which still allows the locked %s", c.Chart.Version, l.Name, l.Version)
+	}
+	return fmt.Sprintf("its chart %s changed since %s %s was locked", c.Chart, l.Name, l.Version)
 }
 
 func packedWords(packed string) string {

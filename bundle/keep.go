@@ -1,0 +1,39 @@
+package bundle
+
+import (
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// keeps says whether what is locked may stay: the source is still the one that
+// was locked, and the locked version is still allowed. Of a folder, a file or
+// manifests nothing but the dependencies can stay; their own content is what is
+// there.
+func (l LockedChart) keeps(c Component) bool {
+	switch c.Chart.Kind() {
+	case SourceRepository:
+		return l.Source == c.Chart.String() && allowsVersion(c.Chart.Version, l.Version)
+	case SourceGit: // the commit follows
+		return strings.HasPrefix(l.Source, c.Chart.String())
+	}
+	return l.Source == c.Chart.String()
+}
+
+// allowsVersion says whether an exact version or a range, as written in a
+// release file, is met by a chart's version. What follows a + counts only when
+// it is asked for, since two builds of a version are neither newer.
+func allowsVersion(wanted, version string) bool {
+	if wanted == version {
+		return true
+	}
+	v, err := semver.NewVersion(version)
+	if err != nil {
+		return false
+	}
+	if exact, err := semver.StrictNewVersion(strings.TrimPrefix(wanted, "v")); err == nil {
+		return exact.Equal(v) && (exact.Metadata() == "" || exact.Metadata() == v.Metadata())
+	}
+	constraint, err := semver.NewConstraint(wanted)
+	return err == nil && constraint.Check(v)
+}
