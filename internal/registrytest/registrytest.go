@@ -1,7 +1,7 @@
 // Package registrytest is an OCI registry inside the test process. It is
 // strict, as good registries are: a manifest whose blobs or children are
-// missing is refused. It can be told to be bad: no referrers list, a login, TLS
-// of a private authority, and any fault on any request.
+// missing is refused. It can be told to be bad: no referrers list, a login, a
+// token service, TLS of private authorities, and any fault on any request.
 //
 // It knows HTTP and nothing of the project's rooms, so that every room's tests
 // may use it. Begin with [New] in a test, [Start] where there is no testing.TB.
@@ -9,11 +9,8 @@ package registrytest
 
 import (
 	"context"
-	"encoding/pem"
-	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -30,7 +27,7 @@ import (
 // over plain HTTP.
 type Options struct {
 	NoReferrers bool   // no referrers API, as CNCF Distribution 2 and 3
-	TLS         bool   // HTTPS with a certificate of a private authority, see [Server.CA]
+	TLS         bool   // HTTPS with a certificate of a private authority of its own, see [Server.CA]
 	Username    string // not empty: basic authentication with these
 	Password    string
 	NoRange     bool // blobs are given whole, whatever range is asked for
@@ -42,6 +39,11 @@ type Options struct {
 	// Handler answers in place of the registry in memory: a registry that is
 	// itself under test. nil is the one in memory.
 	Handler http.Handler
+	// Token, not nil, is a token service that the login is told to instead.
+	Token *TokenOptions
+	// Clients, not nil, is the authority that clients must have a TLS
+	// certificate of.
+	Clients *Authority
 	// Fault is asked before every request (after the login check); nil or a nil
 	// answer is no fault. It may be called at the same time.
 	Fault func(*http.Request) *Fault
@@ -82,6 +84,9 @@ type Server struct {
 	opts    Options
 	http    *httptest.Server
 	closed  chan struct{}
+	tokens  *tokenService // nil for a registry without
+
+	authority *Authority
 
 	mu  sync.Mutex
 	log []Request
@@ -100,23 +105,42 @@ func New(t testing.TB, opts Options) *Server {
 
 // Start starts a registry on a free loopback port. The caller closes it.
 func Start(opts Options) (*Server, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("starting the test registry: %w", err)
-	}
-	s := &Server{Host: listener.Addr().String(), opts: opts, backend: ocimem.New(), handler: opts.Handler, closed: make(chan struct{})}
+	s := &Server{opts: opts, backend: ocimem.New(), handler: opts.Handler, closed: make(chan struct{})}
 	if s.handler == nil {
 		s.uploads = newUploads(opts.Uploads, s.backend)
 		s.handler = s.route(ociserver.New(strict{s.backend}, &ociserver.Options{DisableReferrersAPI: opts.NoReferrers}))
 	}
-	s.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}}
-	if opts.TLS {
-		s.http.StartTLS()
-	} else {
-		s.http.Start()
+	var err error
+	if opts.Token != nil {
+		if s.tokens, err = startTokens(opts, s.fail); err != nil {
+			return nil, err
+		}
 	}
-	s.URL = s.http.URL
+	if s.authority, err = NewAuthority("authority of the registry"); err != nil {
+		return nil, err
+	}
+	if s.http, err = startServer(s, opts.TLS, s.authority, opts.Clients); err != nil {
+		return nil, err
+	}
+	s.URL, s.Host = s.http.URL, s.http.Listener.Addr().String()
 	return s, nil
+}
+
+// startServer starts a server on a free loopback port.
+func startServer(handler http.Handler, secure bool, authority, clients *Authority) (*httptest.Server, error) {
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	if !secure {
+		server.Start()
+		return server, nil
+	}
+	var err error
+	if server.TLS, err = authority.ServerTLS(clients); err != nil {
+		server.Close()
+		return nil, err
+	}
+	server.StartTLS()
+	return server, nil
 }
 
 // Close ends the registry and all its connections.
@@ -124,11 +148,15 @@ func (s *Server) Close() {
 	close(s.closed)
 	s.http.CloseClientConnections()
 	s.http.Close()
+	if s.tokens != nil {
+		s.tokens.http.CloseClientConnections()
+		s.tokens.http.Close()
+	}
 }
 
 // CA is the PEM certificate that vouches for a registry with TLS.
 func (s *Server) CA() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
+	return s.authority.PEM()
 }
 
 // Requests is what was asked so far, in order.
@@ -162,8 +190,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.log = append(s.log, entry)
 		s.mu.Unlock()
 	}()
-	if !s.allowed(r) {
-		w.Header().Set("WWW-Authenticate", `Basic realm="test registry"`)
+	if challenge := s.challenge(r); challenge != "" {
+		w.Header().Set("WWW-Authenticate", challenge)
 		_ = ociregistry.WriteError(logged, ociregistry.ErrUnauthorized)
 		return
 	}
@@ -193,12 +221,17 @@ func (s *Server) route(rest http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) allowed(r *http.Request) bool {
-	if s.opts.Username == "" {
-		return true
+// challenge is the header that asks for a login, "" when the request has one
+// that is good.
+func (s *Server) challenge(r *http.Request) string {
+	if s.tokens != nil {
+		return s.tokens.challenge(r)
 	}
 	user, password, ok := r.BasicAuth()
-	return ok && user == s.opts.Username && password == s.opts.Password
+	if s.opts.Username == "" || ok && user == s.opts.Username && password == s.opts.Password {
+		return ""
+	}
+	return `Basic realm="test registry"`
 }
 
 // strict answers a manifest with missing parts as the distribution
