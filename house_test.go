@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"waybill/charts":                   {"waybill/charts/images", "waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
 	"waybill/signing":                  {},
 	"waybill/rollout":                  {"waybill/bundle", "waybill/internal/near"},
-	"waybill/internal/script":          {"waybill/internal/registrytest", "waybill/internal/flags"},
+	"waybill/internal/script":          {"waybill/internal/registrytest", "waybill/internal/flags", "waybill/registry"},
 	"waybill/internal/door":            {"waybill/bundle", "waybill/registry", "waybill/signing", "waybill/internal/files"},
 	"waybill/internal/releasefile":     {"waybill/bundle", "waybill/charts", "waybill/registry", "waybill/internal/files"},
 	"waybill/test/cluster":             {},

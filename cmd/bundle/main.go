@@ -37,13 +37,13 @@ func program() flags.Program {
 		Version: flags.Version,
 		Now:     time.Now,
 		Later: []string{
-			"init", "diff", "copy", "save", "load", "inventory", "serve", "export", "attest", "sbom", "login", "logout", "completion",
+			"init", "diff", "copy", "save", "load", "inventory", "export", "attest", "sbom", "login", "logout", "completion",
 			"--keyless", "--strict", "--outdated", "--anchor-tags", "--tlog-upload", "--registry-override", "--no-resolve", "--probe", "--all",
 		},
 		Words: map[string]string{"push": "copy", "mirror": "copy", "pull": "save", "ls": "list"},
 		Commands: []*cli.Command{
 			lintCommand(), lockCommand(), imagesCommand(), buildCommand(),
-			signCommand(), verifyCommand(), inspectCommand(), listCommand(), tagCommand(),
+			signCommand(), verifyCommand(), serveCommand(), inspectCommand(), listCommand(), tagCommand(),
 			keygenCommand(), schemaCommand(), flags.VersionCommand("bundle"),
 		},
 	}

@@ -8,6 +8,7 @@ package door
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -29,6 +30,9 @@ type Options struct {
 	// ReadData reads and hashes every blob of a registry too; archives and
 	// layouts are always read whole.
 	ReadData bool
+	// AnyArtifact lets in what is no bundle too: a plain image, index or chart.
+	// Its content is not looked at; who copies it does.
+	AnyArtifact bool
 	// SkipContent stops after root and signatures: for commands that look at
 	// the list of contents and not at the content.
 	SkipContent bool
@@ -36,7 +40,7 @@ type Options struct {
 
 // Opened is a bundle that was let in. Close it.
 type Opened struct {
-	Bundle       *bundle.Bundle
+	Bundle       *bundle.Bundle // nil for what is no bundle, see AnyArtifact
 	Source       *registry.Source
 	Root         ocispec.Descriptor
 	Location     registry.Location // with the root's digest
@@ -74,7 +78,12 @@ func (o *Opened) open(ctx context.Context, opts Options) (err error) {
 	if o.Verification, err = verify(ctx, o.Source, o.Root, opts); err != nil {
 		return err
 	}
-	if o.Bundle, err = bundle.Open(ctx, o.Source, o.Root); err != nil {
+	o.Bundle, err = bundle.Open(ctx, o.Source, o.Root)
+	if opts.AnyArtifact && errors.Is(err, bundle.ErrNotBundle) {
+		o.Bundle = nil
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("opening %s: %w", o.Location, err)
 	}
 	if opts.SkipContent {

@@ -4,7 +4,9 @@
 //
 // It adds commands to those of testscript:
 //
-//	registry NAME        starts a registry and puts its host:port into $NAME
+//	registry NAME [DIR]  starts a registry, in memory or over a folder, and puts its host:port into $NAME
+//	serving NAME ARG…    runs "bundle serve" and puts its host:port into $NAME; what it says is in NAME.stderr
+//	serving stop NAME    interrupts it and wants it to end well
 //	chart DIR NAME VER   writes a small chart: a ConfigMap and a Deployment
 //	keys PREFIX          makes PREFIX.key and PREFIX.pub without a password
 //	first FILE NAME      puts the first line of FILE into $NAME
@@ -24,15 +26,13 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"waybill/internal/registrytest"
 )
 
 // Params returns the parameters to run the scripts in dir with. more are
 // further commands.
 func Params(dir string, setup func(*testscript.Env) error, more map[string]func(*testscript.TestScript, bool, []string)) testscript.Params {
 	commands := map[string]func(*testscript.TestScript, bool, []string){
-		"registry": startRegistry, "chart": writeChart, "first": firstLine, "damage": damage, "exit": exitCode,
+		"registry": startRegistry, "serving": serving(), "chart": writeChart, "first": firstLine, "damage": damage, "exit": exitCode,
 	}
 	for name, command := range more {
 		commands[name] = command
@@ -62,16 +62,6 @@ func Params(dir string, setup func(*testscript.Env) error, more map[string]func(
 
 // Run runs the scripts of params.
 func Run(t *testing.T, params testscript.Params) { testscript.Run(t, params) }
-
-func startRegistry(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: registry NAME")
-	}
-	server, err := registrytest.Start(registrytest.Options{})
-	ts.Check(err)
-	ts.Defer(server.Close)
-	ts.Setenv(args[0], server.Host)
-}
 
 const chartYAML = `apiVersion: v2
 name: %s
