@@ -38,6 +38,10 @@ type Settings struct {
 	Retry        int           // tries after the first; 0: 5, negative: none
 	MaxRetryWait time.Duration // the longest pause between tries, also when a host asks for more; 0: two minutes
 	IdleTimeout  time.Duration // a transfer without progress for so long is given up; 0: one minute
+	MinRate      int64         // bytes a second that count as progress, over the idle timeout; 0: 128, negative: any
+	ChunkSize    int64         // blobs larger than this are uploaded in chunks of this size, each held in memory; 0: 16 MiB
+
+	OnPause func(host string, wait time.Duration) // a host asks everybody to wait; nil: nobody is told
 
 	UserAgent string                                    // empty: waybill
 	Wrap      func(http.RoundTripper) http.RoundTripper // sees every request as it is sent, and its answer; nil: nobody does
@@ -59,6 +63,12 @@ func (s Settings) withDefaults() Settings {
 	if s.IdleTimeout <= 0 {
 		s.IdleTimeout = time.Minute
 	}
+	if s.MinRate == 0 {
+		s.MinRate = 128
+	}
+	if s.ChunkSize <= 0 {
+		s.ChunkSize = 16 << 20
+	}
 	if s.UserAgent == "" {
 		s.UserAgent = "waybill"
 	}
@@ -71,6 +81,8 @@ func (s Settings) withDefaults() Settings {
 type Client struct {
 	settings    Settings
 	http        *http.Client
+	retry       *retryTransport
+	uploads     *uploadLimits
 	hosts       *hostRules
 	credentials *credentialStore
 	charts      *chartRepositories
@@ -97,6 +109,8 @@ func NewClient(settings Settings) (*Client, error) {
 	return &Client{
 		settings:    settings,
 		http:        &http.Client{Transport: transport, CheckRedirect: checkRedirect},
+		retry:       transport,
+		uploads:     &uploadLimits{byHost: map[string]int64{}},
 		hosts:       hosts,
 		credentials: newCredentialStore(settings),
 		charts:      newChartRepositories(settings, hosts),

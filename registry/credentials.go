@@ -131,6 +131,18 @@ func (c *credentialStore) source(host string) string {
 	return "no credentials in " + strings.Join(c.files, " or ")
 }
 
+// knows says whether a login for a host was found.
+func (c *credentialStore) knows(host string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for h := range c.used {
+		if h == host || isHub(h) && isHub(host) {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *credentialStore) find(ctx context.Context, host, name string) (auth.Credential, error) {
 	for _, file := range c.files {
 		config, err := c.load(file)

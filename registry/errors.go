@@ -77,16 +77,23 @@ func (e *NotFoundError) Is(target error) bool { return target == errdef.ErrNotFo
 type DeniedError struct {
 	Host        string
 	Ref         string
+	What        string // what was asked for or done, with its name; may be empty
 	Status      int
+	Rejected    bool   // a login was sent, and it is not good
 	Credentials string // where the credentials came from, or where none were found; never what they are
 	Reason      string // what the registry says
 	Err         error
 }
 
 func (e *DeniedError) Error() string {
-	s := fmt.Sprintf("%s: %s denies access", e.Ref, e.Host)
-	if e.Status == 401 {
-		s = fmt.Sprintf("%s: %s wants a login", e.Ref, e.Host)
+	var s string
+	switch {
+	case e.Status == 401 && e.Rejected:
+		s = fmt.Sprintf("%scredentials rejected for %s by %s", named(e.What), e.Ref, e.Host)
+	case e.Status == 401:
+		s = fmt.Sprintf("%s: %s%s wants a login", e.Ref, named(e.What), e.Host)
+	default:
+		s = fmt.Sprintf("%s: %s%s denies access", e.Ref, named(e.What), e.Host)
 	}
 	s += fmt.Sprintf(" (%d)", e.Status)
 	if e.Reason != "" {
@@ -96,6 +103,14 @@ func (e *DeniedError) Error() string {
 		s += "; " + e.Credentials
 	}
 	return s
+}
+
+// named is a part of a message that may be missing.
+func named(what string) string {
+	if what == "" {
+		return ""
+	}
+	return what + ": "
 }
 
 func (e *DeniedError) Unwrap() error { return e.Err }
@@ -120,13 +135,14 @@ func (e *CredentialsError) Unwrap() error { return e.Err }
 type UnreachableError struct {
 	Host   string
 	Ref    string
+	What   string // what was asked for or done, with its name; may be empty
 	Status int    // 429 or 5xx when the host did answer
 	Reason string // the plain cause
 	Err    error
 }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("%s: %s: %s", e.Ref, e.Host, e.Reason)
+	return fmt.Sprintf("%s: %s%s: %s", e.Ref, named(e.What), e.Host, e.Reason)
 }
 
 func (e *UnreachableError) Unwrap() error { return e.Err }

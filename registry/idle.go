@@ -11,32 +11,44 @@ import (
 )
 
 // idleTransport gives up a request that makes no progress: no bytes taken from
-// its body, no answer, no bytes of the answer for the timeout. How long a
-// transfer takes as a whole does not matter. Time that the caller takes to
-// produce or to consume bytes does not count.
+// its body, no answer, no bytes of the answer for the timeout, or so few that it
+// never ends. How long a transfer takes as a whole does not matter. Time that the
+// caller takes to produce or to consume bytes does not count.
 type idleTransport struct {
 	base    http.RoundTripper
 	timeout time.Duration
+	rate    int64 // bytes a second that are progress, over the timeout
 }
 
-// idleError is a transfer that stood still.
+// idleError is a transfer that stood still, or nearly.
 type idleError struct {
 	host    string
+	did     string // sent, took
+	moved   int64  // bytes in the time
 	timeout time.Duration
 }
 
 func (e *idleError) Error() string {
-	return fmt.Sprintf("%s sent nothing for %s", e.host, e.timeout)
+	if e.moved == 0 {
+		return fmt.Sprintf("%s %s nothing for %s", e.host, e.did, e.timeout)
+	}
+	return fmt.Sprintf("%s %s only %d bytes in %s", e.host, e.did, e.moved, e.timeout)
 }
 
 func (t *idleTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	watch := &idleWatch{cause: &idleError{req.URL.Host, t.timeout}, cancel: cancel}
-	out := req.Clone(ctx)
-	if req.Body != nil && req.Body != http.NoBody {
-		out.Body = &idleRequestBody{req.Body, watch}
+	watch := &idleWatch{
+		host: req.URL.Host, timeout: t.timeout, least: int64(float64(t.rate) * t.timeout.Seconds()),
+		answer: t.timeout + patienceOf(ctx), cancel: cancel, did: "sent",
 	}
-	watch.start()
+	out := req.Clone(context.WithValue(ctx, watchKey{}, watch))
+	if req.Body != nil && req.Body != http.NoBody {
+		out.Body = &idleRequestBody{ReadCloser: req.Body, watch: watch, left: req.ContentLength}
+		watch.did = "took"
+		watch.start(t.timeout)
+	} else {
+		watch.start(watch.answer)
+	}
 	resp, err := t.base.RoundTrip(out)
 	watch.answered()
 	if err != nil {
@@ -49,36 +61,102 @@ func (t *idleTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// idleWatch cancels its request when it is not told of progress in time.
-type idleWatch struct {
-	cause  *idleError
-	cancel context.CancelCauseFunc
+type patienceKey struct{}
 
-	mu       sync.Mutex
-	timer    *time.Timer
-	fired    bool // the request was cancelled by this watch
-	answerIn bool // what the transport still does with the request's body doesn't matter any more
+// withPatience lets a host take its time over an answer that needs size bytes to
+// be read again, at so many bytes a second, beyond the timeout.
+func withPatience(ctx context.Context, size, rate int64) context.Context {
+	return context.WithValue(ctx, patienceKey{}, time.Duration(size/rate)*time.Second)
 }
 
-func (w *idleWatch) start() {
+func patienceOf(ctx context.Context) time.Duration {
+	patience, _ := ctx.Value(patienceKey{}).(time.Duration)
+	return patience
+}
+
+type watchKey struct{}
+
+// leaveWith says what is to be left when a request stands still: the connections
+// it was sent on, which may all be dead.
+func leaveWith(ctx context.Context, leave func()) {
+	watch, ok := ctx.Value(watchKey{}).(*idleWatch)
+	if !ok {
+		return
+	}
+	watch.mu.Lock()
+	defer watch.mu.Unlock()
+	watch.leave = leave
+}
+
+// idleWatch cancels its request when it is not told of progress in time.
+type idleWatch struct {
+	host    string
+	timeout time.Duration
+	answer  time.Duration // the timeout for an answer to all of the request
+	least   int64         // bytes in timeout
+	cancel  context.CancelCauseFunc
+
+	mu       sync.Mutex
+	leave    func()
+	timer    *time.Timer
+	turn     int           // of waiting; a timer counts in its own
+	began    time.Time     // of this waiting
+	waited   time.Duration // in this window, before
+	moved    int64         // in this window
+	did      string
+	fired    *idleError // the request was cancelled by this watch
+	answerIn bool       // what the transport still does with the request's body doesn't matter any more
+}
+
+// start begins to wait.
+func (w *idleWatch) start(timeout time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.halt()
-	w.timer = time.AfterFunc(w.cause.timeout, func() {
+	w.began = time.Now()
+	turn := w.turn
+	w.timer = time.AfterFunc(timeout, func() {
 		w.mu.Lock()
-		w.fired = true
-		w.mu.Unlock()
-		w.cancel(w.cause)
+		defer w.mu.Unlock()
+		if turn == w.turn { // else something moved at the last moment
+			w.fire(0, timeout)
+		}
 	})
 }
 
-func (w *idleWatch) stop() {
+// fire is called with the lock held.
+func (w *idleWatch) fire(moved int64, timeout time.Duration) {
+	if w.fired != nil {
+		return
+	}
+	w.fired = &idleError{host: w.host, did: w.did, moved: moved, timeout: timeout}
+	if w.leave != nil {
+		w.leave()
+	}
+	w.cancel(w.fired)
+}
+
+// stop ends waiting. After a window of the length of the timeout, so many bytes
+// must have moved.
+func (w *idleWatch) stop(moved int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.timer == nil {
+		return
+	}
 	w.halt()
+	w.moved += int64(moved)
+	if w.waited += time.Since(w.began); w.waited < w.timeout {
+		return
+	}
+	if w.moved < w.least {
+		w.fire(w.moved, w.waited.Round(time.Second/10))
+	}
+	w.waited, w.moved = 0, 0
 }
 
 func (w *idleWatch) halt() {
+	w.turn++
 	if w.timer != nil {
 		w.timer.Stop()
 		w.timer = nil
@@ -88,8 +166,9 @@ func (w *idleWatch) halt() {
 func (w *idleWatch) answered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.answerIn = true
 	w.halt()
+	w.answerIn = true
+	w.waited, w.moved, w.did = 0, 0, "sent"
 }
 
 func (w *idleWatch) isAnswered() bool {
@@ -102,28 +181,47 @@ func (w *idleWatch) isAnswered() bool {
 func (w *idleWatch) explain(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.fired {
-		return w.cause
+	if w.fired != nil {
+		return w.fired
 	}
 	return err
 }
+
+// bodyPiece bounds one read of a request's body. A slow line must be able to take
+// a piece within the timeout.
+const bodyPiece = 16 << 10
 
 // idleRequestBody counts the time between reads, not in them.
 type idleRequestBody struct {
 	io.ReadCloser
 	watch *idleWatch
+	left  int64 // until all was read; negative: not known
 }
 
 func (b *idleRequestBody) Read(p []byte) (int, error) {
+	p = p[:min(len(p), bodyPiece)]
 	if b.watch.isAnswered() {
 		return b.ReadCloser.Read(p)
 	}
-	b.watch.stop()
+	b.watch.stop(0)
 	n, err := b.ReadCloser.Read(p)
-	if !b.watch.isAnswered() {
-		b.watch.start()
+	b.left -= int64(n)
+	if b.watch.isAnswered() {
+		return n, err
+	}
+	b.watch.count(n)
+	if err != nil || b.left == 0 {
+		b.watch.start(b.watch.answer)
+	} else {
+		b.watch.start(b.watch.timeout)
 	}
 	return n, err
+}
+
+func (w *idleWatch) count(moved int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.moved += int64(moved)
 }
 
 // idleResponseBody counts the time in reads, not between them.
@@ -133,18 +231,47 @@ type idleResponseBody struct {
 }
 
 func (b *idleResponseBody) Read(p []byte) (int, error) {
-	b.watch.start()
-	defer b.watch.stop()
+	b.watch.start(b.watch.timeout)
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) {
+		b.watch.answered() // the end may come slowly
+		return n, err
+	}
+	b.watch.stop(n)
+	if err != nil {
 		err = b.watch.explain(err)
 	}
 	return n, err
 }
 
 func (b *idleResponseBody) Close() error {
-	b.watch.stop()
+	b.watch.stop(0)
 	err := b.ReadCloser.Close()
 	b.watch.cancel(nil)
 	return err
+}
+
+// connections are a transport's that can be left: those in use go on, and none
+// of them is used again.
+type connections struct {
+	mu      sync.Mutex
+	current *http.Transport
+}
+
+func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	current := c.current
+	c.mu.Unlock()
+	leaveWith(req.Context(), func() { c.leave(current) })
+	return current.RoundTrip(req)
+}
+
+func (c *connections) leave(old *http.Transport) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current != old {
+		return // somebody did already
+	}
+	c.current = old.Clone()
+	old.CloseIdleConnections()
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
@@ -24,6 +25,7 @@ type remotePlace struct {
 	client *Client
 	ref    ref.Reference
 	repo   *remote.Repository
+	absent sync.Map // digests that a caller was told are not here, and may push next
 }
 
 func (c *Client) remote(r ref.Reference) *remotePlace {
@@ -47,14 +49,15 @@ func (p *remotePlace) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.Re
 	if err != nil {
 		return nil, p.failed(err, describe(desc), desc, true)
 	}
-	if !isManifest(desc.MediaType) {
-		rc = &resumingReader{place: p, ctx: ctx, desc: desc, rc: rc}
-	}
-	return checked(rc, desc, p.name())
+	return checked(&resumingReader{place: p, ctx: ctx, desc: desc, rc: rc}, desc, p.name())
 }
 
 func (p *remotePlace) Exists(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
-	return p.has(ctx, desc)
+	there, err := p.has(ctx, desc)
+	if err == nil && !there && !isManifest(desc.MediaType) {
+		p.absent.Store(desc.Digest, true)
+	}
+	return there, err
 }
 
 // has asks for size and presence with one HEAD.
@@ -99,7 +102,7 @@ func (p *remotePlace) read(ctx context.Context, reference string) (ocispec.Descr
 	if err != nil {
 		return ocispec.Descriptor{}, nil, p.failed(err, whatFor(reference), desc, true)
 	}
-	rc, err = checked(rc, desc, p.name())
+	rc, err = checked(&resumingReader{place: p, ctx: ctx, desc: desc, rc: rc}, desc, p.name())
 	if err != nil {
 		return ocispec.Descriptor{}, nil, err
 	}
@@ -156,24 +159,19 @@ func (p *remotePlace) tags(ctx context.Context, fn func([]string) error) error {
 	return p.failed(err, "tags", ocispec.Descriptor{}, true)
 }
 
-// bufferBelow is the size up to which content is held in memory while it is
-// pushed, so that a lost connection can be tried again.
-const bufferBelow = 16 << 20
-
 func (p *remotePlace) Push(ctx context.Context, desc ocispec.Descriptor, r io.Reader) error {
+	if !isManifest(desc.MediaType) {
+		return p.pushBlob(ctx, desc, r)
+	}
 	rc, err := checked(io.NopCloser(r), desc, "content for "+p.name())
 	if err != nil {
 		return err
 	}
-	r = rc
-	if desc.Size <= bufferBelow {
-		data, err := io.ReadAll(rc)
-		if err != nil {
-			return err
-		}
-		r = bytes.NewReader(data)
+	data, err := io.ReadAll(rc)
+	if err != nil {
+		return err
 	}
-	return p.failed(p.repo.Push(ctx, desc, r), describe(desc), desc, false)
+	return p.failed(p.repo.Push(ctx, desc, bytes.NewReader(data)), describe(desc), desc, false)
 }
 
 // Tag puts the manifest's own bytes under a tag.
@@ -222,59 +220,3 @@ func sortedOnce(all []ocispec.Descriptor) []ocispec.Descriptor {
 func missing(place string, desc ocispec.Descriptor) error {
 	return &ContentError{Ref: place, Digest: desc.Digest, Reason: "is missing", Err: errdef.ErrNotFound}
 }
-
-// resumingReader goes on with a blob where the connection was lost.
-type resumingReader struct {
-	place *remotePlace
-	ctx   context.Context // of the fetch that this reader is the rest of
-	desc  ocispec.Descriptor
-	rc    io.ReadCloser
-	done  int64
-	tries int // since the last byte
-}
-
-func (r *resumingReader) Read(p []byte) (int, error) {
-	n, err := r.rc.Read(p)
-	r.done += int64(n)
-	if err == nil || err == io.EOF && r.done >= r.desc.Size {
-		return n, err
-	}
-	if n > 0 {
-		r.tries = 0
-	}
-	if !transient(err) || r.ctx.Err() != nil || r.tries >= min(max(r.place.client.settings.Retry, 0), 3) {
-		return n, r.fail(err)
-	}
-	r.tries++
-	if err := r.resume(); err != nil {
-		return n, r.fail(err)
-	}
-	return n, nil
-}
-
-func (r *resumingReader) resume() error {
-	_ = r.rc.Close()
-	if err := sleep(r.ctx, firstWait<<min(r.tries-1, 5)); err != nil {
-		return err
-	}
-	rc, err := r.place.repo.Fetch(r.ctx, r.desc)
-	if err != nil {
-		return err
-	}
-	r.rc = rc
-	if seeker, ok := rc.(io.Seeker); ok {
-		_, err = seeker.Seek(r.done, io.SeekStart)
-	} else {
-		_, err = io.CopyN(io.Discard, rc, r.done)
-	}
-	return err
-}
-
-func (r *resumingReader) fail(err error) error {
-	if errors.Is(err, io.EOF) {
-		return err // too short: the check after this one says so
-	}
-	return r.place.failed(err, describe(r.desc), r.desc, true)
-}
-
-func (r *resumingReader) Close() error { return r.rc.Close() }

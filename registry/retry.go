@@ -21,6 +21,7 @@ type retryTransport struct {
 	base    http.RoundTripper
 	tries   int
 	maxWait time.Duration
+	onPause func(host string, wait time.Duration) // may be nil
 
 	mu     sync.Mutex
 	pauses map[string]time.Time // by host: not before
@@ -35,35 +36,77 @@ func (t *retryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		resp, err := t.base.RoundTrip(req)
-		if !worthRetry(req.Context(), resp, err) || try >= min(t.tries, triesFor(err)) || !rewind(req) {
+		got := outcome{err: err}
+		if err == nil {
+			got = outcome{status: resp.StatusCode, retryAfter: resp.Header.Get("Retry-After")}
+		}
+		if isOnce(req) || !got.passes() || !rewind(req) {
 			return resp, err
 		}
-		wait := t.wait(try, resp)
+		again, waitErr := t.again(req.Context(), req.URL.Host, try, got)
+		if waitErr == nil && !again {
+			return resp, err
+		}
 		if resp != nil {
-			if resp.StatusCode == http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "" {
-				t.pause(req.URL.Host, wait)
-			}
 			drain(resp.Body)
 		}
-		if err := sleep(req.Context(), wait); err != nil {
-			return nil, err
+		if waitErr != nil {
+			return nil, waitErr
 		}
 	}
 }
 
-// worthRetry says whether the same request may get a better answer later.
-func worthRetry(ctx context.Context, resp *http.Response, err error) bool {
-	if ctx.Err() != nil {
-		return false
+// onceKey marks the contexts of requests that write and are not sent again by
+// the transport: how far a lost one came is asked first.
+type onceKey struct{}
+
+func once(ctx context.Context) context.Context { return context.WithValue(ctx, onceKey{}, true) }
+
+// isOnce leaves out what only reads or opens, a token's request for one.
+func isOnce(req *http.Request) bool {
+	switch req.Method {
+	case http.MethodPatch, http.MethodPut, http.MethodDelete:
+		return req.Context().Value(onceKey{}) != nil
 	}
-	if err != nil {
-		return transient(err)
+	return false
+}
+
+// outcome is what came of one try.
+type outcome struct {
+	status     int // 0: no answer, but err
+	retryAfter string
+	err        error
+}
+
+// passes says whether the same request may get a better answer later.
+func (o outcome) passes() bool {
+	if o.status == 0 {
+		return transient(o.err)
 	}
-	switch resp.StatusCode {
+	return busy(o.status)
+}
+
+// busy says whether an answer speaks of the moment and not of the request.
+func busy(status int) bool {
+	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
 	return false
+}
+
+// again waits before the next try, and says whether there is one. A host that
+// asks for a pause gets it from everybody.
+func (t *retryTransport) again(ctx context.Context, host string, try int, got outcome) (bool, error) {
+	if ctx.Err() != nil || !got.passes() || try >= min(t.tries, triesFor(got.err)) {
+		return false, ctx.Err()
+	}
+	wait := t.wait(try, got.retryAfter)
+	if got.status == http.StatusTooManyRequests || got.retryAfter != "" {
+		t.pause(host, wait)
+		return true, t.waitFor(ctx, host)
+	}
+	return true, sleep(ctx, wait)
 }
 
 // triesFor is how often a request is sent at most. A host that doesn't answer at
@@ -117,13 +160,11 @@ func rewind(req *http.Request) bool {
 
 // wait is the time before the next try: what the host asks for, else longer
 // each time, with jitter so that many clients don't come back at once.
-func (t *retryTransport) wait(try int, resp *http.Response) time.Duration {
+func (t *retryTransport) wait(try int, asked string) time.Duration {
 	wait := firstWait << min(try-1, 10)
 	wait = wait/2 + rand.N(wait)
-	if resp != nil {
-		if asked, ok := retryAfter(resp.Header.Get("Retry-After"), time.Now()); ok {
-			wait = asked + rand.N(firstWait)
-		}
+	if asked, ok := retryAfter(asked, time.Now()); ok {
+		wait = asked + rand.N(firstWait)
 	}
 	return min(wait, t.maxWait)
 }
@@ -139,19 +180,31 @@ func retryAfter(value string, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
+// pause holds all requests to a host. It is said once, by the first that is
+// told to wait, until somebody is told to wait for longer.
 func (t *retryTransport) pause(host string, wait time.Duration) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if until := time.Now().Add(wait); until.After(t.pauses[host]) {
+	begin, until := time.Now(), time.Now().Add(wait)
+	news := begin.After(t.pauses[host])
+	if until.After(t.pauses[host]) {
 		t.pauses[host] = until
+	}
+	t.mu.Unlock()
+	if news && t.onPause != nil {
+		t.onPause(host, wait)
 	}
 }
 
+// waitFor waits until nobody is told to wait for a host any more.
 func (t *retryTransport) waitFor(ctx context.Context, host string) error {
-	t.mu.Lock()
-	until := t.pauses[host]
-	t.mu.Unlock()
-	return sleep(ctx, time.Until(until))
+	for {
+		t.mu.Lock()
+		left := time.Until(t.pauses[host])
+		t.mu.Unlock()
+		if err := sleep(ctx, left); err != nil || left <= 0 {
+			return err
+		}
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -43,15 +43,27 @@ func (c *Client) translate(err error, q asked) error {
 	case errors.Is(err, errdef.ErrNotFound):
 		return &NotFoundError{Host: q.host, Ref: q.ref, What: q.what, Err: err}
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return &DeniedError{Host: q.host, Ref: q.ref, Status: http.StatusUnauthorized, Credentials: c.loginSource(q), Err: err}
+		return &DeniedError{Host: q.host, Ref: q.ref, What: q.named(), Status: http.StatusUnauthorized, Credentials: c.loginSource(q), Err: err}
 	case errors.As(err, &transfer), isNetwork(err):
 		host := failedHost(err, q.host)
-		return &UnreachableError{Host: host, Ref: q.ref, Reason: plainCause(err, host), Err: err}
+		return &UnreachableError{Host: host, Ref: q.ref, What: q.named(), Reason: plainCause(err, host), Err: err}
 	case q.reading:
 		return &ContentError{Ref: q.ref, Digest: q.digest, Reason: q.what + ": " + printable(err.Error()), Err: err}
 	}
 	return fmt.Errorf("%s: %s: %w", q.ref, q.what, err)
 }
+
+// named is what was asked for when it says more than the place: it has a name of
+// its own.
+func (q asked) named() string {
+	if !strings.Contains(q.what, " ") {
+		return ""
+	}
+	return q.what
+}
+
+// loggedIn says whether a login was there to be refused.
+func (c *Client) loggedIn(q asked) bool { return q.login == "" && c.credentials.knows(q.host) }
 
 func (c *Client) loginSource(q asked) string {
 	if q.login != "" {
@@ -83,7 +95,7 @@ func (c *Client) translateAnswer(err error, answer *errcode.ErrorResponse, q ask
 	words := wordsOf(answer)
 	switch code := answer.StatusCode; {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return &DeniedError{Host: host, Ref: q.ref, Status: code, Credentials: c.loginSource(q), Reason: words, Err: err}
+		return &DeniedError{Host: host, Ref: q.ref, What: q.named(), Status: code, Rejected: c.loggedIn(q), Credentials: c.loginSource(q), Reason: words, Err: err}
 	case code == http.StatusNotFound:
 		what := q.what
 		if hasCode(answer, errcode.ErrorCodeNameUnknown) {
@@ -91,9 +103,9 @@ func (c *Client) translateAnswer(err error, answer *errcode.ErrorResponse, q ask
 		}
 		return &NotFoundError{Host: host, Ref: q.ref, What: what, Err: err}
 	case code == http.StatusTooManyRequests:
-		return &UnreachableError{Host: host, Ref: q.ref, Status: code, Reason: "rate limited (429), also after waiting", Err: err}
+		return &UnreachableError{Host: host, Ref: q.ref, What: q.named(), Status: code, Reason: "rate limited (429), also after waiting", Err: err}
 	case code >= 500:
-		return &UnreachableError{Host: host, Ref: q.ref, Status: code, Reason: fmt.Sprintf("answers %d: %s", code, words), Err: err}
+		return &UnreachableError{Host: host, Ref: q.ref, What: q.named(), Status: code, Reason: fmt.Sprintf("answers %d: %s", code, words), Err: err}
 	}
 	return &ResponseError{Host: host, Ref: q.ref, Status: answer.StatusCode, Reason: q.what + ": " + words, Err: err}
 }

@@ -20,7 +20,7 @@ import (
 // newTransport builds the one way to any host:
 //
 //	retry ─► Settings.Wrap ─► idle timeout ─► TLS as the host's rules say
-func newTransport(s Settings, hosts *hostRules) (http.RoundTripper, error) {
+func newTransport(s Settings, hosts *hostRules) (*retryTransport, error) {
 	config, err := tlsConfig(s)
 	if err != nil {
 		return nil, err
@@ -29,17 +29,18 @@ func newTransport(s Settings, hosts *hostRules) (http.RoundTripper, error) {
 	trusting.InsecureSkipVerify = true // only for hosts that were named
 	var rt http.RoundTripper = &idleTransport{
 		timeout: s.IdleTimeout,
+		rate:    max(s.MinRate, 0),
 		base:    &tlsByHost{hosts: hosts, strict: baseTransport(s, config), trusting: baseTransport(s, trusting)},
 	}
 	if s.Wrap != nil {
 		rt = s.Wrap(rt)
 	}
-	return &retryTransport{base: rt, tries: max(s.Retry, 0) + 1, maxWait: s.MaxRetryWait, pauses: map[string]time.Time{}}, nil
+	return &retryTransport{base: rt, tries: max(s.Retry, 0) + 1, maxWait: s.MaxRetryWait, onPause: s.OnPause, pauses: map[string]time.Time{}}, nil
 }
 
-func baseTransport(s Settings, config *tls.Config) *http.Transport {
+func baseTransport(s Settings, config *tls.Config) *connections {
 	proxy := proxyFrom(s.Getenv)
-	return &http.Transport{
+	return &connections{current: &http.Transport{
 		Proxy:                 func(r *http.Request) (*url.URL, error) { return proxy(r.URL) },
 		DialContext:           (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:       config,
@@ -49,7 +50,8 @@ func baseTransport(s Settings, config *tls.Config) *http.Transport {
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		DisableCompression:    true, // bytes are hashed as they are stored
-	}
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: s.IdleTimeout / 2, PingTimeout: s.IdleTimeout / 2},
+	}}
 }
 
 // proxyFrom reads the proxy variables in the spellings that Go and curl read.
@@ -166,7 +168,7 @@ func hostPort(u *url.URL) string {
 // tlsByHost checks certificates except for hosts that were named as insecure.
 type tlsByHost struct {
 	hosts            *hostRules
-	strict, trusting *http.Transport
+	strict, trusting *connections
 }
 
 func (t *tlsByHost) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -185,9 +187,9 @@ func (t *tlsByHost) RoundTrip(req *http.Request) (*http.Response, error) {
 // ownTLS is TLS as one chart repository has it. It travels in the context of
 // the requests that are made for the repository, redirects included.
 type ownTLS struct {
-	origin string          // of the repository
-	itself *http.Transport // with its certificates, unchecked when it says so
-	others *http.Transport // redirects to other hosts: its roots, and nothing else of it
+	origin string       // of the repository
+	itself *connections // with its certificates, unchecked when it says so
+	others *connections // redirects to other hosts: its roots, and nothing else of it
 }
 
 type ownTLSKey struct{}

@@ -1,0 +1,193 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	"oras.land/oras-go/v2/registry/remote/errcode"
+)
+
+// smallestChunk and largestChunk bound what a chunk may become, whatever a registry wants
+// or refuses.
+const (
+	smallestChunk = 256 << 10
+	largestChunk  = 64 << 20
+)
+
+// recover decides what a failed step means. No error: the upload goes on from
+// where it now is, or the blob is there already.
+func (u *upload) recover(ctx context.Context, cause error) (there bool, err error) {
+	if ctx.Err() != nil || as[*sourceError](cause) {
+		return false, cause
+	}
+	var answer *answerError
+	if !errors.As(cause, &answer) {
+		return u.afterLoss(ctx, cause)
+	}
+	sending := answer.method == http.MethodPatch || answer.method == http.MethodPut
+	switch {
+	case answer.passes():
+		return u.afterLoss(ctx, cause)
+	case !sending:
+		return false, cause
+	case answer.status == http.StatusRequestEntityTooLarge:
+		return false, u.sendLess(ctx, cause)
+	case answer.status == http.StatusRequestedRangeNotSatisfiable:
+		return false, u.afterWrongRange(ctx, cause)
+	case answer.method == http.MethodPatch && u.sent == 0 && answer.refusesChunks():
+		return false, u.withoutChunks(ctx, cause)
+	case answer.status == http.StatusNotFound:
+		return false, u.startOver(ctx, cause) // the session is gone
+	case u.sent > 0 && (answer.refusesChunks() || answer.has(errcode.ErrorCodeDigestInvalid) || answer.has(errcode.ErrorCodeSizeInvalid)):
+		// It took chunks and can't put them together. What was sent is right.
+		return false, u.withoutChunks(ctx, cause)
+	}
+	return false, cause
+}
+
+// afterLoss waits after a lost connection, a stall or a busy host, as long as
+// patience lasts, and then finds out how far the upload is.
+func (u *upload) afterLoss(ctx context.Context, cause error) (there bool, err error) {
+	if u.at == nil {
+		return false, cause // the transport was patient already
+	}
+	u.failures++
+	again, err := u.place.client.retry.again(ctx, u.at.Host, u.failures, outcomeOf(cause))
+	switch {
+	case err != nil:
+		return false, err
+	case !again:
+		return false, cause
+	}
+	if u.failures > 1 && outcomeOf(cause).err != nil {
+		u.maxChunk = max(u.chunkSize()/4, smallestChunk) // maybe it is the size that breaks the connection
+	}
+	return u.findOut(ctx, cause)
+}
+
+// findOut asks the registry how far the upload is, and whether it is done.
+func (u *upload) findOut(ctx context.Context, cause error) (there bool, err error) {
+	if u.sent == u.desc.Size || !u.inChunks() {
+		if there, err := u.place.has(ctx, u.desc); err == nil && there {
+			return true, nil // only the answer was lost
+		}
+	}
+	if !u.inChunks() {
+		return false, u.startOver(ctx, cause) // how much of a lost PUT was taken is nobody's knowledge
+	}
+	size, err := u.status(ctx)
+	switch {
+	case err != nil && as[*transferError](err):
+		return false, cause // nobody is there any more, also after waiting
+	case err == nil && u.body.holds(size):
+		u.sent = size
+		return false, nil
+	}
+	return false, u.startOver(ctx, cause)
+}
+
+// afterWrongRange goes on from where the registry is. One that is where the
+// chunk begins refuses it for another reason: GitHub's says so of its size.
+func (u *upload) afterWrongRange(ctx context.Context, cause error) error {
+	u.failures++
+	if u.failures > maxStarts {
+		return cause
+	}
+	size, err := u.status(ctx)
+	switch {
+	case err != nil && u.sent > 0:
+		return u.startOver(ctx, cause)
+	case err != nil || size == u.sent:
+		return u.sendLess(ctx, cause)
+	case u.body.holds(size):
+		u.sent = size
+		return nil
+	}
+	return u.startOver(ctx, cause)
+}
+
+// sendLess makes the chunks for this host smaller, and gives them up when they
+// are as small as makes sense.
+func (u *upload) sendLess(ctx context.Context, cause error) error {
+	hosts, host := u.place.client.uploads, u.place.ref.Host
+	tried := min(u.body.last(), u.desc.Size)
+	switch {
+	case u.chunkSize() == 0:
+		return cause // neither in pieces nor whole
+	case tried <= max(smallestChunk, u.minChunk):
+		return u.withoutChunks(ctx, cause)
+	}
+	hosts.limit(host, max(tried/4, smallestChunk, u.minChunk))
+	if u.sent > 0 {
+		return nil // the session goes on
+	}
+	return u.startOver(ctx, cause)
+}
+
+// withoutChunks sends the blob whole, and every later one to this host.
+func (u *upload) withoutChunks(ctx context.Context, cause error) error {
+	if u.chunkSize() == 0 {
+		return cause
+	}
+	u.place.client.uploads.limit(u.place.ref.Host, noChunks)
+	return u.startOver(ctx, cause)
+}
+
+// startOver leaves the session and begins with another one.
+func (u *upload) startOver(ctx context.Context, cause error) error {
+	u.cancel(ctx)
+	if u.starts >= maxStarts {
+		return cause
+	}
+	if err := u.body.restart(); err != nil {
+		return errors.Join(cause, err)
+	}
+	u.sent = 0
+	return ctx.Err()
+}
+
+// inChunks says whether what comes next is a chunk.
+func (u *upload) inChunks() bool {
+	size := u.chunkSize()
+	return size > 0 && (u.sent > 0 || u.desc.Size > size)
+}
+
+// chunkSize is what is sent at once; 0: everything.
+func (u *upload) chunkSize() int64 {
+	size := u.place.client.settings.ChunkSize
+	switch limit := u.place.client.uploads.of(u.place.ref.Host); {
+	case limit == noChunks || u.minChunk > largestChunk:
+		return 0
+	case limit > 0:
+		size = min(size, limit)
+	}
+	if u.maxChunk > 0 {
+		size = min(size, u.maxChunk)
+	}
+	return max(size, u.minChunk)
+}
+
+// uploadLimits is what was learnt in this run of how hosts take blobs.
+type uploadLimits struct {
+	mu     sync.Mutex
+	byHost map[string]int64
+}
+
+// noChunks is the limit of a host that takes blobs only whole.
+const noChunks = -1
+
+func (l *uploadLimits) of(host string) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byHost[host]
+}
+
+func (l *uploadLimits) limit(host string, size int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old := l.byHost[host]; old == 0 || size < old {
+		l.byHost[host] = size
+	}
+}
