@@ -21,6 +21,7 @@ type analysis struct {
 	components []*component
 	subjects   []*subject // one for each component, in the same order
 	caps       Capabilities
+	images     *imageMap  // nil: references are kept
 	latest     *stored    // newest record, nil for none
 	held       *HeldError // who holds the lease, nil for nobody else
 	plan       *Plan
@@ -35,6 +36,7 @@ type subject struct {
 	planned    PlannedComponent
 	preview    *Preview
 	refusals   []Refusal
+	warnings   []string
 	heal       *Heal
 }
 
@@ -195,6 +197,9 @@ func (r *Runner) checkCluster(ctx context.Context, a *analysis, opts lookOptions
 	if err := r.checkPlatform(ctx, a); err != nil {
 		return err
 	}
+	if err := r.prepareImages(ctx, a); err != nil {
+		return err
+	}
 	spaces, err := r.checkNamespaces(ctx, a, opts.wait)
 	if err != nil {
 		return err
@@ -250,6 +255,7 @@ func (a *analysis) fillPlan() {
 	for _, s := range a.subjects {
 		a.plan.Components = append(a.plan.Components, s.planned)
 		a.plan.Refusals = append(a.plan.Refusals, s.refusals...)
+		a.plan.Warnings = append(a.plan.Warnings, s.warnings...)
 		if s.heal != nil {
 			a.plan.Heals = append(a.plan.Heals, *s.heal)
 		}

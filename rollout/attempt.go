@@ -154,7 +154,7 @@ func (t *attempt) done(ctx context.Context, s *subject, revision int) error {
 func (t *attempt) attempted(c *ComponentRecord, s *subject) {
 	c.Version, c.Bundle = t.outcome.Version, t.outcome.Bundle
 	c.Chart, c.ChartVersion, c.ChartDigest = s.chart.Name, s.chart.Version, s.chart.Content
-	c.Values, c.Images, c.Cluster, c.Ready = s.valuesDigest, t.analysis.req.Images, t.caps.Digest, false
+	c.Values, c.Images, c.Cluster, c.Ready = s.valuesDigest, s.images, t.caps.Digest, false
 }
 
 // note changes one component's entry in the record.

@@ -59,7 +59,10 @@ type HelmComponent struct {
 	HelmRelease string
 	Namespace   string
 	Values      map[string]any // merged, without the chart's defaults
-	CRDs        string         // upgrade, create or skip
+	// Locate gives the reference to send in place of a normalised image
+	// reference; nil sends what the chart says.
+	Locate      func(normalized string) (reference string, ok bool)
+	CRDs        string // upgrade, create or skip
 	Timeout     time.Duration
 	Labels      map[string]string // for the Helm release
 	Mark        string            // of this attempt, for objects it creates
@@ -120,6 +123,7 @@ type Preview struct {
 	// limit is none.
 	RecordBytes, RecordLimit int
 	Largest                  []string // what makes the record large
+	Images                   PreviewedImages
 }
 
 // Conflict is an object that belongs to somebody else, or stands in the way

@@ -24,6 +24,7 @@ func (r *Runner) examine(ctx context.Context, a *analysis, s *subject) error {
 		s.planned.Action = ActionNotSelected
 		return nil
 	}
+	s.locate, s.images = a.images.locator(), a.images.digest(s.Name)
 	s.checkMoved()
 	found, err := r.readFrom(ctx, s.component)
 	if err != nil {
@@ -150,7 +151,7 @@ func (s *subject) differences(a *analysis, newest HelmRevision) []string {
 	if old.Values != s.valuesDigest {
 		reasons = append(reasons, "values")
 	}
-	if old.Images != a.req.Images {
+	if old.Images != s.images {
 		reasons = append(reasons, "images")
 	}
 	if newest.Number != old.HelmAfter {
@@ -180,6 +181,7 @@ func (r *Runner) preview(ctx context.Context, a *analysis, s *subject, maybe boo
 	if maybe {
 		s.planned.Action, s.planned.Reasons = ActionUpgrade, []string{"the cluster's version or kinds"}
 	}
+	s.checkImages(a)
 	for _, c := range s.preview.Conflicts {
 		s.refusals = append(s.refusals, Refusal{Code: "conflict", Component: s.Name, Message: c.String()})
 	}

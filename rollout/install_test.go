@@ -108,7 +108,9 @@ func TestChange(t *testing.T) {
 		"values": {func(_ *world, req *Request) {
 			req.Values = map[string][]Layer{"web": {{Name: "--set", Set: "replicas=3"}}}
 		}, []string{"apply web"}, "values", StatusDone},
-		"images": {func(_ *world, req *Request) { req.Images = digest.FromString("map") }, []string{"apply db", "apply web"}, "images", StatusDone},
+		"images": {func(_ *world, req *Request) {
+			req.Source.Lock.Packed, req.Images = bundle.PackedImages, Images{Repository: "site.example/shop"}
+		}, []string{"apply db", "apply web"}, "images", StatusDone},
 		"cluster, and it renders otherwise": {func(w *world, _ *Request) {
 			w.charts.caps.Digest = digest.FromString("1.35")
 			w.charts.previews["web"] = Preview{Changed: true}

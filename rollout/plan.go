@@ -63,6 +63,7 @@ type PlannedComponent struct {
 	ChartDigest  digest.Digest `json:"chartDigest,omitempty"`
 	Values       digest.Digest `json:"values,omitempty"` // digest of the merged values
 	HelmRevision int           `json:"helmRevision"`     // newest one there is, 0 for none
+	Images       []ImageChange `json:"images,omitempty"` // references that are rewritten
 }
 
 // Heal is a Helm revision that a dead attempt left pending.

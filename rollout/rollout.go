@@ -88,8 +88,8 @@ type Request struct {
 	// Values are further layers by component, in their order, winning over
 	// all others.
 	Values map[string][]Layer
-	// Images is the digest of the image map, empty when images are kept.
-	Images digest.Digest
+	// Images says where nodes pull from.
+	Images Images
 	// AllowDowngrade lets an older version replace a newer one.
 	AllowDowngrade bool
 	// OnFailure is one of the constants, [OnFailureStop] when empty.

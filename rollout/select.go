@@ -30,6 +30,8 @@ type component struct {
 	values       map[string]any
 	valuesDigest digest.Digest
 	archive      []byte
+	locate       func(string) (string, bool) // of image references; nil keeps them
+	images       digest.Digest               // of the image map as far as it is used here
 	keepHistory  int
 }
 
@@ -43,7 +45,7 @@ func (c *component) helm(instance, mark string) HelmComponent {
 		timeout = bundle.DefaultTimeout
 	}
 	return HelmComponent{
-		Name: c.Name, Archive: c.archive, HelmRelease: c.helmRelease, Namespace: c.namespace, Values: c.values,
+		Name: c.Name, Archive: c.archive, HelmRelease: c.helmRelease, Namespace: c.namespace, Values: c.values, Locate: c.locate,
 		CRDs: c.CRDPolicy(), Timeout: timeout, Mark: mark, KeepHistory: c.keepHistory,
 		Labels: map[string]string{LabelInstance: instance, LabelComponent: c.Name},
 	}

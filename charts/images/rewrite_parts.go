@@ -10,7 +10,7 @@ import (
 )
 
 // parts rewrites a reference in parts and returns the keys that belong to it.
-// Without a field for the digest only a target with a tag fits.
+// Without a field for the digest the target needs a tag.
 func (r *Rewriter) parts(node *yaml.Node, key, path string) map[string]bool {
 	if r.place.kind == inObject {
 		return nil
@@ -41,7 +41,7 @@ func (r *Rewriter) parts(node *yaml.Node, key, path string) map[string]bool {
 		return nil
 	}
 	done := map[string]bool{"registry": true, name: true, "tag": true, "digest": true}
-	if target.Digest != "" && sum == nil {
+	if target.Tag == "" && sum == nil {
 		r.Stuck = append(r.Stuck, r.use(written, normalized, Recognised, path))
 		return done
 	}
@@ -51,7 +51,7 @@ func (r *Rewriter) parts(node *yaml.Node, key, path string) map[string]bool {
 		r.change(registry, host, join(path, "registry"))
 	}
 	r.change(repository, rest, join(path, name))
-	if target.Digest != "" {
+	if target.Digest != "" && sum != nil {
 		r.change(sum, target.Digest.String(), join(path, "digest"))
 	}
 	if target.Tag != "" && tag != nil {

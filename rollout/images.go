@@ -1,0 +1,277 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"waybill/bundle"
+	"waybill/internal/ref"
+)
+
+// Images says where nodes pull the images of a release from. The zero value
+// keeps references as charts write them, and checks none.
+type Images struct {
+	// Repository is HOST/PATH of the bundle as nodes reach it: each reference
+	// becomes Repository@digest.
+	Repository string
+	// Prefix is HOST/PATH below which each image has a repository of its own:
+	// each reference becomes Prefix/host/path:tag@digest.
+	Prefix string
+	// Replace are images to use in place of others.
+	Replace []bundle.ReplaceImage
+	// Allow are patterns of references that may stay although nobody knows
+	// them; * stands for any text.
+	Allow []string
+	// AllowUnknown makes warnings of references that are not known.
+	AllowUnknown bool
+}
+
+// keep is whether references stay as they are.
+func (i Images) keep() bool { return i.Repository == "" && i.Prefix == "" }
+
+// An ImageUse is a place in what would be sent that names an image.
+type ImageUse struct{ Reference, Object, Path string }
+
+func (u ImageUse) String() string { return fmt.Sprintf("%s, %s: %s", u.Object, u.Path, u.Reference) }
+
+// An ImageChange is a text that was rewritten.
+type ImageChange struct {
+	Object string `json:"object"`
+	Path   string `json:"path"`
+	From   string `json:"from"`
+	To     string `json:"to"`
+}
+
+// A PreviewedImages is what becomes of the references of one component.
+type PreviewedImages struct {
+	Changes []ImageChange
+	Unknown []ImageUse // of containers, and not in the map
+	Stuck   []ImageUse // in the map, and in parts with no place for a digest
+	Similar []ImageUse // texts elsewhere that read as references and are not in the map
+}
+
+// An imageMap knows what takes the place of each locked reference. A nil one
+// keeps everything.
+type imageMap struct {
+	targets  map[string]string        // by normalised reference
+	digests  map[digest.Digest]string // by the digest charts may name
+	of       map[string][]string      // components by normalised reference; none: the release's
+	replaced map[string]bundle.ReplaceImage
+	allow    []*regexp.Regexp
+}
+
+// newImageMap maps every locked reference. platform chooses among the images
+// of a flat bundle, one a platform.
+func newImageMap(i Images, lock *bundle.Lock, platform string) (*imageMap, error) {
+	if i.keep() {
+		return nil, nil
+	}
+	m := &imageMap{targets: map[string]string{}, digests: map[digest.Digest]string{}, of: map[string][]string{}, replaced: map[string]bundle.ReplaceImage{}}
+	for _, image := range lock.Images {
+		for _, reference := range image.References {
+			if _, taken := m.targets[reference]; taken && !slices.Contains(image.Platforms, platform) {
+				continue // flat, and for other nodes
+			}
+			target, err := i.target(reference, image.Digest)
+			if err != nil {
+				return nil, err
+			}
+			m.targets[reference], m.of[reference] = target, image.Components
+			m.digests[image.Digest] = target
+			if image.Upstream != "" {
+				m.digests[image.Upstream] = target
+			}
+		}
+	}
+	for _, pattern := range i.Allow {
+		m.allow = append(m.allow, anyText(pattern))
+	}
+	return m, m.replace(i.Replace)
+}
+
+func anyText(pattern string) *regexp.Regexp {
+	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
+}
+
+// target is where nodes pull a locked reference from.
+func (i Images) target(reference string, d digest.Digest) (string, error) {
+	if i.Repository != "" {
+		return i.Repository + "@" + d.String(), nil
+	}
+	return ExpandedReference(i.Prefix, reference, d)
+}
+
+// ExpandedReference is the name of an image in a mirror that gives each image a
+// repository of its own below prefix: prefix/host/path:tag@digest, the host's
+// colon as an underscore. A reference without a tag gets waybill- and the first
+// 16 digits of its digest.
+func ExpandedReference(prefix, reference string, d digest.Digest) (string, error) {
+	r, err := ref.Parse(reference)
+	if err != nil {
+		return "", err
+	}
+	if r.Tag == "" {
+		r.Tag = "waybill-" + d.Encoded()[:16]
+	}
+	expanded := strings.TrimSuffix(prefix, "/") + "/" + strings.ReplaceAll(r.Host, ":", "_") + "/" + r.Repository + ":" + r.Tag + "@" + d.String()
+	if _, err := ref.Parse(expanded); err != nil {
+		return "", fmt.Errorf("expanding %s: %w", reference, err)
+	}
+	return expanded, nil
+}
+
+// replace puts the site's images in the place of others. A name that nobody
+// uses is an error: most often it is misspelt, or its image left the release.
+func (m *imageMap) replace(list []bundle.ReplaceImage) error {
+	for _, r := range list {
+		name, err := ref.Normalize(r.Name)
+		if err != nil {
+			return &UsageError{Reason: "the site file's images.replace: " + err.Error()}
+		}
+		if _, known := m.targets[name]; !known {
+			return &UsageError{Reason: fmt.Sprintf("the site file's images.replace names %s, which the lock does not have", r.Name)}
+		}
+		to := r.NewName
+		if to == "" {
+			to, _, _ = strings.Cut(m.targets[name], "@")
+		}
+		m.targets[name] = to + "@" + r.Digest.String()
+		m.replaced[name] = r
+	}
+	return nil
+}
+
+// locate returns what takes the place of a normalised reference. A reference
+// with a digest is known by that too, whatever its name.
+func (m *imageMap) locate(normalized string) (string, bool) {
+	if target, ok := m.targets[normalized]; ok {
+		return target, true
+	}
+	_, d, ok := strings.Cut(normalized, "@")
+	if !ok {
+		return "", false
+	}
+	target, ok := m.digests[digest.Digest(d)]
+	return target, ok
+}
+
+func (m *imageMap) locator() func(string) (string, bool) {
+	if m == nil {
+		return nil
+	}
+	return m.locate
+}
+
+// digest is that of the map as far as one component uses it, empty for none.
+func (m *imageMap) digest(component string) digest.Digest {
+	if m == nil {
+		return ""
+	}
+	var lines []string
+	for reference, target := range m.targets {
+		if users := m.of[reference]; len(users) == 0 || slices.Contains(users, component) {
+			lines = append(lines, reference+" "+target+"\n")
+		}
+	}
+	slices.Sort(lines)
+	return digest.FromString("waybill image map v1\n" + strings.Join(lines, ""))
+}
+
+func (m *imageMap) allowed(reference string) bool {
+	return slices.ContainsFunc(m.allow, func(p *regexp.Regexp) bool { return p.MatchString(reference) })
+}
+
+// prepareImages makes the image map of an analysis.
+func (r *Runner) prepareImages(ctx context.Context, a *analysis) error {
+	if a.req.Images.keep() {
+		return nil
+	}
+	lock := a.req.Source.Lock
+	if lock.Packed != bundle.PackedImages {
+		return &UsageError{Reason: "the bundle holds charts only, no images that nodes could pull from it; --images keep leaves references as they are"}
+	}
+	platform := ""
+	if isFlat(lock) {
+		var err error
+		if platform, err = r.nodePlatform(ctx, a); err != nil {
+			return err
+		}
+	}
+	var err error
+	a.images, err = newImageMap(a.req.Images, lock, platform)
+	return err
+}
+
+// isFlat is whether a reference leads to several images, one a platform.
+func isFlat(lock *bundle.Lock) bool {
+	seen := map[string]bool{}
+	for _, image := range lock.Images {
+		for _, reference := range image.References {
+			if seen[reference] {
+				return true
+			}
+			seen[reference] = true
+		}
+	}
+	return false
+}
+
+// nodePlatform is the one platform of all nodes.
+func (r *Runner) nodePlatform(ctx context.Context, a *analysis) (string, error) {
+	nodes, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err = clusterErr("listing nodes", err); errors.Is(err, errForbidden) {
+		a.refuse("platform", "the bundle has its images one by platform, and these credentials may not list nodes to choose")
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	var platforms []string
+	for _, node := range nodes.Items {
+		info := node.Status.NodeInfo
+		if p := info.OperatingSystem + "/" + info.Architecture; info.Architecture != "" && !slices.Contains(platforms, p) {
+			platforms = append(platforms, p)
+		}
+	}
+	slices.Sort(platforms)
+	if len(platforms) != 1 {
+		a.refuse("platform", "the bundle has its images one by platform, and the nodes are %s; a bundle of shape nested serves several", strings.Join(platforms, ", "))
+		return "", nil
+	}
+	return platforms[0], nil
+}
+
+// checkImages holds the references of a component against the map.
+func (s *subject) checkImages(a *analysis) {
+	if a.images == nil || s.preview == nil {
+		return
+	}
+	found := s.preview.Images
+	s.planned.Images = found.Changes
+	say := func(code, message string) {
+		if a.req.Images.AllowUnknown {
+			s.warnings = append(s.warnings, s.Name+": "+message)
+			return
+		}
+		s.refusals = append(s.refusals, Refusal{Code: code, Component: s.Name, Message: message})
+	}
+	for _, use := range found.Unknown {
+		if !a.images.allowed(use.Reference) {
+			say("unknown-image", fmt.Sprintf("%s is an image that neither the lock nor the site file knows; add it to the release, allow it in the site file (images.allow), or try with --allow-unknown-images", use))
+		}
+	}
+	for _, use := range found.Stuck {
+		say("image-in-parts", fmt.Sprintf("%s is written in parts with no place for a digest; --images expand:PREFIX names it by a tag", use))
+	}
+	for _, use := range found.Similar {
+		if !a.images.allowed(use.Reference) {
+			s.warnings = append(s.warnings, fmt.Sprintf("%s: %s reads as an image that is not in the bundle", s.Name, use))
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package rollout
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
+
+	"waybill/bundle"
+)
+
+var (
+	digestA = digest.FromString("a")
+	digestB = digest.FromString("b")
+	digestC = digest.FromString("c")
+)
+
+func lockWithImages() *bundle.Lock {
+	return &bundle.Lock{Packed: bundle.PackedImages, Images: []bundle.LockedImage{
+		{Digest: digestA, References: []string{"docker.io/library/nginx:1.27", "docker.io/library/nginx:latest"}, Components: []string{"web"}},
+		{Digest: digestB, Upstream: digestC, References: []string{"quay.io:5000/shop/db:2"}, Components: []string{"db"}},
+	}}
+}
+
+func TestWhereReferencesLead(t *testing.T) {
+	lock := lockWithImages()
+	for name, tc := range map[string]struct {
+		images Images
+		from   string
+		to     string // empty: unknown
+	}{
+		"relocate":               {Images{Repository: "site.example/r"}, "docker.io/library/nginx:latest", "site.example/r@" + digestA.String()},
+		"by the narrowed digest": {Images{Repository: "site.example/r"}, "quay.io:5000/shop/db@" + digestB.String(), "site.example/r@" + digestB.String()},
+		"by upstream's digest":   {Images{Repository: "site.example/r"}, "quay.io:5000/shop/db:2@" + digestC.String(), "site.example/r@" + digestB.String()},
+		"unknown":                {Images{Repository: "site.example/r"}, "docker.io/library/redis:7", ""},
+		"expand":                 {Images{Prefix: "site.example/m"}, "quay.io:5000/shop/db:2", "site.example/m/quay.io_5000/shop/db:2@" + digestB.String()},
+		"replaced in another place": {Images{Repository: "site.example/r", Replace: []bundle.ReplaceImage{{Name: "nginx:1.27", NewName: "site.example/fix/nginx", Digest: digestC}}},
+			"docker.io/library/nginx:1.27", "site.example/fix/nginx@" + digestC.String()},
+		"replaced where it is": {Images{Repository: "site.example/r", Replace: []bundle.ReplaceImage{{Name: "nginx:1.27", Digest: digestC}}},
+			"docker.io/library/nginx:1.27", "site.example/r@" + digestC.String()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := newImageMap(tc.images, lock, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if to, _ := m.locate(tc.from); to != tc.to {
+				t.Errorf("%s leads to %q, want %q", tc.from, to, tc.to)
+			}
+		})
+	}
+	if _, err := newImageMap(Images{Repository: "r.example/r", Replace: []bundle.ReplaceImage{{Name: "nginx:9", Digest: digestC}}}, lock, ""); err == nil || !strings.Contains(err.Error(), "nginx:9") {
+		t.Errorf("replacing what is not there: %v", err)
+	}
+}
+
+// The digest of a component's map changes with the images it uses, and only
+// with those.
+func TestImageMapDigestIsOfOneComponent(t *testing.T) {
+	digests := func(lock *bundle.Lock) (web, db digest.Digest) {
+		m, err := newImageMap(Images{Repository: "site.example/r"}, lock, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.digest("web"), m.digest("db")
+	}
+	web, db := digests(lockWithImages())
+	other := lockWithImages()
+	other.Images[0].Digest = digestC
+	web2, db2 := digests(other)
+	if web == web2 || db != db2 || web == db {
+		t.Errorf("web %s then %s, db %s then %s", web, web2, db, db2)
+	}
+}
+
+func TestFlatBundlesServeTheNodesPlatform(t *testing.T) {
+	lock := &bundle.Lock{Packed: bundle.PackedImages, Images: []bundle.LockedImage{
+		{Digest: digestA, Platforms: []string{"linux/amd64"}, References: []string{"docker.io/library/nginx:latest"}},
+		{Digest: digestB, Platforms: []string{"linux/arm64"}, References: []string{"docker.io/library/nginx:latest"}},
+	}}
+	if !isFlat(lock) || isFlat(lockWithImages()) {
+		t.Fatal("flat is not told from nested")
+	}
+	for platform, want := range map[string]digest.Digest{"linux/amd64": digestA, "linux/arm64": digestB} {
+		m, err := newImageMap(Images{Repository: "site.example/r"}, lock, platform)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if to, _ := m.locate("docker.io/library/nginx:latest"); to != "site.example/r@"+want.String() {
+			t.Errorf("on %s it is %s", platform, to)
+		}
+	}
+}
+
+func TestPlanHoldsImagesAgainstTheLock(t *testing.T) {
+	previewed := PreviewedImages{
+		Changes: []ImageChange{{Object: "Deployment/web", Path: "spec", From: "nginx", To: "site.example/r@" + digestA.String()}},
+		Unknown: []ImageUse{{Reference: "evil:1", Object: "Job/hook", Path: "spec.containers[a].image"}, {Reference: "ops/ok:1", Object: "Job/ok", Path: "p"}},
+		Stuck:   []ImageUse{{Reference: "shop/x:1", Object: "Shop/a", Path: "spec.image"}},
+		Similar: []ImageUse{{Reference: "ghcr.io/a/b:1", Object: "ConfigMap/c", Path: "data.x"}},
+	}
+	for name, tc := range map[string]struct {
+		unknown  bool
+		refusals []string
+		warnings int
+	}{
+		"refused":     {false, []string{"unknown-image", "image-in-parts"}, 1},
+		"let through": {true, nil, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.charts.previews["web"] = Preview{Changed: true, Images: previewed}
+			req := request("1.0.0", part("web"))
+			req.Source.Lock.Packed = bundle.PackedImages
+			req.Images = Images{Repository: "site.example/r", Allow: []string{"ops/*"}, AllowUnknown: tc.unknown}
+			plan, err := w.runner.Plan(t.Context(), req)
+			if (err != nil) != (tc.refusals != nil) || plan == nil {
+				t.Fatalf("plan %v, error %v", plan, err)
+			}
+			var codes []string
+			for _, r := range plan.Refusals {
+				codes = append(codes, r.Code)
+			}
+			if diff := cmp.Diff(tc.refusals, codes); diff != "" {
+				t.Error(diff)
+			}
+			if len(plan.Warnings) != tc.warnings {
+				t.Errorf("warnings: %q", plan.Warnings)
+			}
+			for _, c := range plan.Components {
+				if c.Name == "web" && len(c.Images) != 1 {
+					t.Errorf("rewritten in web: %v", c.Images)
+				}
+			}
+		})
+	}
+}
+
+func TestBundleOfChartsHasNoImagesToPull(t *testing.T) {
+	w := newWorld(t)
+	req := request("1.0.0", part("web"))
+	req.Source.Lock.Packed = bundle.PackedCharts
+	req.Images = Images{Repository: "site.example/r"}
+	if _, err := w.runner.Plan(t.Context(), req); err == nil || !strings.Contains(err.Error(), "charts only") {
+		t.Errorf("error is %v", err)
+	}
+}
