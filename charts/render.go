@@ -24,6 +24,9 @@ type RenderOptions struct {
 	// ValuesName says in messages which set of values that is, such as a
 	// profile's name.
 	ValuesName string
+	// Locate gives the reference to put in place of a normalised image
+	// reference, see [Component.Locate]; nil keeps them.
+	Locate func(normalized string) (reference string, ok bool)
 	// KubeVersion is .Capabilities.KubeVersion; empty means [NewestKubeVersion].
 	KubeVersion string
 	// APIVersions are further group/versions and group/version/kinds of
@@ -113,6 +116,8 @@ func (c *Chart) Render(opts RenderOptions) (*Rendered, error) {
 		install.Namespace = "default"
 	}
 	install.IsUpgrade = opts.Upgrade
+	rewriting := &rewriting{locate: opts.Locate}
+	install.PostRenderer = rewriting
 
 	record, err := runInstall(install, loaded, values)
 	if err != nil {
@@ -127,6 +132,13 @@ func (c *Chart) Render(opts RenderOptions) (*Rendered, error) {
 	for _, crd := range loaded.CRDObjects() {
 		rendered.CRDs = append(rendered.CRDs, File{Name: crd.Filename, Data: crd.File.Data})
 	}
+	if err := rewriting.hooks(record); err != nil {
+		return nil, &RenderError{Chart: c.title(), KubeVersion: caps.KubeVersion.Version, Err: err}
+	}
+	if rendered.CRDs, err = rewriting.files(rendered.CRDs); err != nil {
+		return nil, &RenderError{Chart: c.title(), KubeVersion: caps.KubeVersion.Version, Err: err}
+	}
+	rendered.rewritten = rewriting.done
 	rendered.lists = imageLists(loaded, "")
 	rendered.addHooks(record.Hooks)
 	if rendered.Objects, err = renderedObjects(record.Manifest); err != nil {

@@ -75,6 +75,9 @@ type Composed struct {
 	Namespace   string
 	CRDs        string
 	Layers      []Layer // of values, the last wins
+	// Locate gives the reference to send in place of a normalised image
+	// reference; nil sends what the chart says.
+	Locate func(normalized string) (reference string, ok bool)
 	// Skipped are the valuesFrom that were not read, for lack of a cluster.
 	Skipped []string
 }
@@ -88,12 +91,16 @@ func Compose(ctx context.Context, req Request, r *Runner) ([]Composed, error) {
 	if err != nil {
 		return nil, err
 	}
+	images, err := newImageMap(req.Images, req.Source.Lock, "")
+	if err != nil {
+		return nil, err
+	}
 	all := []Composed{}
 	for _, c := range components {
 		if !c.active() {
 			continue
 		}
-		one := Composed{Name: c.Name, HelmRelease: c.helmRelease, Namespace: c.namespace, CRDs: c.CRDPolicy()}
+		one := Composed{Name: c.Name, HelmRelease: c.helmRelease, Namespace: c.namespace, CRDs: c.CRDPolicy(), Locate: images.locator()}
 		var found fromCluster
 		if r == nil {
 			for _, from := range c.site.ValuesFrom {

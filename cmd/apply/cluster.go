@@ -164,6 +164,7 @@ func previewed(p *charts.Preview) *rollout.Preview {
 		MissingNamespaces: p.MissingNamespaces, EndingNamespaces: p.EndingNamespaces,
 		RecordBytes: p.Size.Bytes, RecordLimit: p.Size.Limit,
 	}
+	out.Images = previewedImages(p.Images)
 	for _, part := range p.Size.Largest {
 		out.Largest = append(out.Largest, fmt.Sprintf("%s (%d KiB)", part.Name, (part.Bytes+1023)/1024))
 	}
@@ -226,7 +227,7 @@ func (h helm) Uninstall(ctx context.Context, c rollout.HelmComponent) error {
 
 func (h helm) component(c rollout.HelmComponent) (charts.Component, error) {
 	component := charts.Component{ // without the component's name: rollout says it
-		HelmRelease: c.HelmRelease, Namespace: c.Namespace, Values: c.Values,
+		HelmRelease: c.HelmRelease, Namespace: c.Namespace, Values: c.Values, Locate: c.Locate,
 		CRDs: c.CRDs, Timeout: c.Timeout, Labels: c.Labels, Mark: c.Mark, HistoryMax: c.KeepHistory,
 	}
 	if c.Archive == nil {

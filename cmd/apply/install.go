@@ -40,22 +40,17 @@ and something failed, 10 registry or cluster not reachable, 130 interrupted.`,
 
 // planFlags are those that decide what is planned, of `plan` and `install`.
 func planFlags() []cli.Flag {
-	return []cli.Flag{
+	return flags.Join([]cli.Flag{
 		&cli.StringFlag{Name: "instance", Usage: "`NAME` of the installation (default: the site file's, else the release's)"},
 		&cli.BoolFlag{Name: "no-site", Usage: "install without a site file although the last install had one"},
 		&cli.BoolFlag{Name: "allow-downgrade", Usage: "install an older version than the installed one"},
-		&cli.StringFlag{Name: "images", Value: "keep", Usage: "what becomes of image references: keep"},
-		&cli.BoolFlag{Name: "allow-unknown-images", Usage: "let references pass that the lock does not know; a bundle of charts only knows none and checks none"},
-	}
+	}, imageFlags())
 }
 
 // readPlanned reads what the command line of `plan` and `install` says.
 func readPlanned(c *cli.Context) (*source, error) {
-	if mode := c.String("images"); mode != "keep" {
-		return nil, &flags.UsageError{
-			Message: fmt.Sprintf("--images %q: container images come with a later version of waybill; bundles hold charts only", mode),
-			Hint:    "--images keep leaves references as the charts write them",
-		}
+	if err := checkImageFlags(c); err != nil {
+		return nil, err
 	}
 	src, err := readSource(c)
 	if err != nil {
@@ -86,6 +81,9 @@ func runInstall(c *cli.Context) error {
 		return err
 	}
 	if err := src.open(c, true); err != nil {
+		return err
+	}
+	if err := src.chooseImages(c); err != nil {
 		return err
 	}
 	src.request.OnFailure = c.String("on-failure")

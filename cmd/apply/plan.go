@@ -49,6 +49,9 @@ func runPlan(c *cli.Context) error {
 	if err := src.open(c, true); err != nil {
 		return err
 	}
+	if err := src.chooseImages(c); err != nil {
+		return err
+	}
 	return showPlan(c, runner, cluster, src, form)
 }
 
@@ -121,6 +124,11 @@ func printPlan(out io.Writer, talk *ui.Talk, p planResult, form flags.Form) erro
 	}
 	if err := table.Flush(); err != nil {
 		return err
+	}
+	for _, component := range p.Components {
+		for _, image := range component.Images {
+			fmt.Fprintf(out, "  %s: %s, %s: %s -> %s\n", component.Name, image.Object, image.Path, image.From, image.To)
+		}
 	}
 	for _, reason := range p.Reasons {
 		fmt.Fprintf(out, "  %s\n", reason)

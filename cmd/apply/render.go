@@ -32,7 +32,7 @@ valuesFrom names is absent, 10 not reachable.`,
 			&cli.StringFlag{Name: "kube-version", Usage: "Kubernetes `VERSION` to render for (default: the newest known)"},
 			&cli.StringSliceFlag{Name: "api-versions", Usage: "further API `VERSION` the cluster has (repeatable)"},
 			&cli.BoolFlag{Name: "cluster", Usage: "ask the cluster for its version, kinds and objects"},
-		}, flags.Cluster(), flags.Common()),
+		}, imageFlags(), flags.Cluster(), flags.Common()),
 		Action: runRender,
 	}
 }
@@ -54,6 +54,9 @@ func runRender(c *cli.Context) error {
 	if c.Bool("cluster") && (c.IsSet("kube-version") || c.IsSet("api-versions")) {
 		return flags.Usagef("--cluster uses the cluster's own version and kinds; leave out --kube-version and --api-versions")
 	}
+	if err := checkImageFlags(c); err != nil {
+		return err
+	}
 	src, err := readSource(c)
 	if err != nil {
 		return err
@@ -65,6 +68,9 @@ func runRender(c *cli.Context) error {
 		return err
 	}
 	if err := src.open(c, false); err != nil {
+		return err
+	}
+	if err := src.chooseImages(c); err != nil {
 		return err
 	}
 	render := renderer(c, cluster)
@@ -122,7 +128,7 @@ func renderer(c *cli.Context, cluster *charts.Cluster) renderFunc {
 				return nil, "", clusterError(err)
 			}
 			preview, err := cluster.Preview(ctx, charts.Component{
-				Chart: chart, HelmRelease: opts.HelmRelease, Namespace: opts.Namespace, Values: opts.Values,
+				Chart: chart, HelmRelease: opts.HelmRelease, Namespace: opts.Namespace, Values: opts.Values, Locate: opts.Locate,
 			})
 			if err != nil {
 				return nil, "", clusterError(err)
@@ -148,7 +154,7 @@ func renderOne(ctx context.Context, src *source, component rollout.Composed, ren
 		return renderedComponent{}, err
 	}
 	rendered, version, err := render(ctx, chart, charts.RenderOptions{
-		HelmRelease: component.HelmRelease, Namespace: component.Namespace, Values: values,
+		HelmRelease: component.HelmRelease, Namespace: component.Namespace, Values: values, Locate: component.Locate,
 	})
 	if err != nil {
 		return renderedComponent{}, fmt.Errorf("component %s: %w", component.Name, err)

@@ -152,11 +152,16 @@ func checkSite(path string, site *bundle.Site) error {
 	if site.Registry != nil && len(site.Registry.Overrides) > 0 {
 		return later("registry.overrides")
 	}
-	if images := site.Images; images != nil && (images.Mode != "" && images.Mode != "keep" || images.Registry != "" ||
-		images.PullSecret != nil || len(images.Replace) > 0 || len(images.Allow) > 0) {
-		return later("images (all but mode: keep)")
+	if site.Images == nil {
+		return nil
 	}
-	return nil
+	if site.Images.PullSecret != nil {
+		return later("images.pullSecret")
+	}
+	if err := checkImageMode("site file "+path+": images.mode", site.Images.Mode); err != nil {
+		return err
+	}
+	return checkRepository("site file "+path+": images.registry", site.Images.Registry)
 }
 
 // settings is what the site file says of opening bundles.

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/bundle"
+	"waybill/charts"
+	"waybill/charts/images"
+	"waybill/internal/flags"
+	"waybill/internal/ref"
+	"waybill/registry"
+	"waybill/rollout"
+)
+
+// What becomes of image references.
+const (
+	imagesKeep     = "keep"     // sent as charts write them
+	imagesRelocate = "relocate" // the bundle's repository, by digest
+	imagesExpand   = "expand:"  // a repository for each image below a prefix
+)
+
+func imageFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "images", Usage: "what becomes of image references: relocate (to the bundle's repository, by digest), expand:PREFIX or keep (default: the site file's, else relocate for a bundle with images in a registry)"},
+		&cli.StringFlag{Name: "image-registry", Usage: "the bundle's repository `HOST/PATH` by the name nodes reach it"},
+		&cli.BoolFlag{Name: "allow-unknown-images", Usage: "warn of images that neither lock nor site file knows, instead of refusing; for trials"},
+	}
+}
+
+// checkImageFlags finds what is wrong with the words themselves.
+func checkImageFlags(c *cli.Context) error {
+	if err := checkImageMode("--images", c.String("images")); err != nil {
+		return err
+	}
+	return checkRepository("--image-registry", c.String("image-registry"))
+}
+
+func checkImageMode(name, mode string) error {
+	prefix, expand := strings.CutPrefix(mode, imagesExpand)
+	switch {
+	case mode == "", mode == imagesKeep, mode == imagesRelocate:
+		return nil
+	case expand:
+		return checkRepository(name+" expand", prefix)
+	}
+	return &flags.UsageError{Message: fmt.Sprintf("%s %q is unknown", name, mode), Hint: "it is relocate, expand:PREFIX or keep"}
+}
+
+// checkRepository takes HOST/PATH, or a host alone for a prefix.
+func checkRepository(name, text string) error {
+	if text == "" {
+		return nil
+	}
+	r, err := ref.Parse(strings.TrimSuffix(text, "/") + "/x")
+	if err != nil || r.Tag != "" || r.Digest != "" {
+		return &flags.UsageError{Message: fmt.Sprintf("%s %q is no HOST/PATH", name, text), Hint: "such as harbor.site/platform/loko, without oci://, tag or digest"}
+	}
+	return nil
+}
+
+// chooseImages says where nodes pull from, of flags, site file and the place
+// the bundle was read from, in this order.
+func (s *source) chooseImages(c *cli.Context) error {
+	mode, repository := c.String("images"), c.String("image-registry")
+	var site bundle.SiteImages
+	if s.site.site != nil && s.site.site.Images != nil {
+		site = *s.site.site.Images
+	}
+	if mode == "" {
+		mode = site.Mode
+	}
+	if repository == "" {
+		repository = site.Registry
+	}
+	chosen := rollout.Images{Replace: site.Replace, Allow: site.Allow, AllowUnknown: c.Bool("allow-unknown-images")}
+	prefix, expand := strings.CutPrefix(mode, imagesExpand)
+	switch {
+	case expand:
+		chosen.Prefix = prefix
+	case mode == imagesKeep, mode == "" && s.opened.Bundle.Lock.Packed == bundle.PackedCharts:
+	default:
+		var err error
+		if chosen.Repository, err = s.repository(repository); err != nil {
+			return err
+		}
+	}
+	s.request.Images = chosen
+	return nil
+}
+
+// repository is where nodes find the bundle.
+func (s *source) repository(named string) (string, error) {
+	if named != "" {
+		return strings.TrimSuffix(named, "/"), nil
+	}
+	if loc := s.opened.Location; loc.Kind == registry.Registry {
+		return loc.Ref.Name(), nil
+	}
+	return "", &flags.UsageError{
+		Message: fmt.Sprintf("%s is no registry that nodes could pull its images from", s.opened.Location),
+		Hint:    "copy it to one and say --image-registry HOST/PATH, --images expand:PREFIX for a mirror of the images, or --images keep",
+	}
+}
+
+// previewedImages is what the plan wants to know of rewritten references.
+func previewedImages(r charts.Rewritten) rollout.PreviewedImages {
+	var out rollout.PreviewedImages
+	for _, c := range r.Changes {
+		out.Changes = append(out.Changes, rollout.ImageChange{Object: c.Object, Path: c.Path, From: c.From, To: c.To})
+	}
+	out.Unknown, out.Stuck, out.Similar = imageUses(r.Unknown), imageUses(r.Stuck), imageUses(r.Similar)
+	return out
+}
+
+func imageUses(uses []images.Use) []rollout.ImageUse {
+	var out []rollout.ImageUse
+	for _, u := range uses {
+		out = append(out, rollout.ImageUse{Reference: u.Reference, Object: u.Object, Path: u.Path})
+	}
+	return out
+}
