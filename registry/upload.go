@@ -12,7 +12,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// An upload brings one blob into a repository: distribution specification,
+// A blobUpload brings one blob into a repository: distribution specification,
 // sections "Pushing a blob monolithically" and "Pushing a blob in chunks".
 //
 //	POST ─► PUT                      a blob of one chunk, or a host that takes no chunks
@@ -21,7 +21,7 @@ import (
 // One chunk is held in memory, and no more of the blob. A step that failed in a
 // way that passes is repeated from where the registry says the session is. When
 // the session is gone, the upload starts again if the content can be read again.
-type upload struct {
+type blobUpload struct {
 	place *remotePlace
 	desc  ocispec.Descriptor
 	body  *uploadBody
@@ -53,7 +53,7 @@ func (p *remotePlace) pushBlob(ctx context.Context, desc ocispec.Descriptor, r i
 	if p.isThere(ctx, desc) {
 		return nil
 	}
-	u := &upload{place: p, desc: desc, body: body}
+	u := &blobUpload{place: p, desc: desc, body: body}
 	defer body.close()
 	if err := u.run(ctx); err != nil {
 		u.cancel(ctx)
@@ -72,7 +72,7 @@ func (p *remotePlace) isThere(ctx context.Context, desc ocispec.Descriptor) bool
 	return err == nil && there
 }
 
-func (u *upload) run(ctx context.Context) error {
+func (u *blobUpload) run(ctx context.Context) error {
 	for {
 		err := u.attempt(ctx)
 		if err == nil {
@@ -85,7 +85,7 @@ func (u *upload) run(ctx context.Context) error {
 }
 
 // attempt goes on from where the upload is, to its end.
-func (u *upload) attempt(ctx context.Context) error {
+func (u *blobUpload) attempt(ctx context.Context) error {
 	if u.at == nil {
 		if err := u.begin(ctx); err != nil {
 			return err
@@ -103,7 +103,7 @@ func (u *upload) attempt(ctx context.Context) error {
 }
 
 // patch sends one chunk.
-func (u *upload) patch(ctx context.Context, size int64) error {
+func (u *blobUpload) patch(ctx context.Context, size int64) error {
 	piece, err := u.body.piece(u.sent, size)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (u *upload) patch(ctx context.Context, size int64) error {
 }
 
 // putWhole sends the blob and commits it with one request.
-func (u *upload) putWhole(ctx context.Context) error {
+func (u *blobUpload) putWhole(ctx context.Context) error {
 	u.step = fmt.Sprintf("sending all %d bytes", u.desc.Size)
 	whole, err := u.body.whole(u.chunkSize())
 	if err != nil {
@@ -146,7 +146,7 @@ func (u *upload) putWhole(ctx context.Context) error {
 }
 
 // commit ends an upload whose bytes are all there.
-func (u *upload) commit(ctx context.Context) error {
+func (u *blobUpload) commit(ctx context.Context) error {
 	u.step = "committing"
 	return u.finish(ctx, uploadPiece{}, http.Header{"Content-Type": {"application/octet-stream"}})
 }
@@ -155,7 +155,7 @@ func (u *upload) commit(ctx context.Context) error {
 // before it answers a commit, in bytes a second. Distribution does it on S3.
 const assembling = 20 << 20
 
-func (u *upload) finish(ctx context.Context, piece uploadPiece, header http.Header) error {
+func (u *blobUpload) finish(ctx context.Context, piece uploadPiece, header http.Header) error {
 	ctx = withPatience(ctx, u.desc.Size, assembling)
 	resp, err := u.send(ctx, http.MethodPut, withDigest(u.at, u.desc.Digest), piece, header, http.StatusCreated, http.StatusOK, http.StatusNoContent, http.StatusAccepted)
 	if err != nil {
@@ -166,7 +166,7 @@ func (u *upload) finish(ctx context.Context, piece uploadPiece, header http.Head
 }
 
 // confirm looks at what the registry says that it has stored.
-func (u *upload) confirm(ctx context.Context, resp *http.Response) error {
+func (u *blobUpload) confirm(ctx context.Context, resp *http.Response) error {
 	said := resp.Header.Get("Docker-Content-Digest")
 	if said == u.desc.Digest.String() && resp.StatusCode == http.StatusCreated {
 		return nil
@@ -191,7 +191,7 @@ func (u *upload) confirm(ctx context.Context, resp *http.Response) error {
 }
 
 // explain gives an error the place, the blob and the step.
-func (u *upload) explain(err error) error {
+func (u *blobUpload) explain(err error) error {
 	var source *sourceError
 	if errors.As(err, &source) {
 		return source.err

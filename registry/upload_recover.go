@@ -18,7 +18,7 @@ const (
 
 // recover decides what a failed step means. No error: the upload goes on from
 // where it now is, or the blob is there already.
-func (u *upload) recover(ctx context.Context, cause error) (there bool, err error) {
+func (u *blobUpload) recover(ctx context.Context, cause error) (there bool, err error) {
 	if ctx.Err() != nil || as[*sourceError](cause) {
 		return false, cause
 	}
@@ -49,7 +49,7 @@ func (u *upload) recover(ctx context.Context, cause error) (there bool, err erro
 
 // afterLoss waits after a lost connection, a stall or a busy host, as long as
 // patience lasts, and then finds out how far the upload is.
-func (u *upload) afterLoss(ctx context.Context, cause error) (there bool, err error) {
+func (u *blobUpload) afterLoss(ctx context.Context, cause error) (there bool, err error) {
 	if u.at == nil {
 		return false, cause // the transport was patient already
 	}
@@ -68,7 +68,7 @@ func (u *upload) afterLoss(ctx context.Context, cause error) (there bool, err er
 }
 
 // findOut asks the registry how far the upload is, and whether it is done.
-func (u *upload) findOut(ctx context.Context, cause error) (there bool, err error) {
+func (u *blobUpload) findOut(ctx context.Context, cause error) (there bool, err error) {
 	if u.sent == u.desc.Size || !u.inChunks() {
 		if there, err := u.place.has(ctx, u.desc); err == nil && there {
 			return true, nil // only the answer was lost
@@ -90,7 +90,7 @@ func (u *upload) findOut(ctx context.Context, cause error) (there bool, err erro
 
 // afterWrongRange goes on from where the registry is. One that is where the
 // chunk begins refuses it for another reason: GitHub's says so of its size.
-func (u *upload) afterWrongRange(ctx context.Context, cause error) error {
+func (u *blobUpload) afterWrongRange(ctx context.Context, cause error) error {
 	u.failures++
 	if u.failures > maxStarts {
 		return cause
@@ -110,7 +110,7 @@ func (u *upload) afterWrongRange(ctx context.Context, cause error) error {
 
 // sendLess makes the chunks for this host smaller, and gives them up when they
 // are as small as makes sense.
-func (u *upload) sendLess(ctx context.Context, cause error) error {
+func (u *blobUpload) sendLess(ctx context.Context, cause error) error {
 	hosts, host := u.place.client.uploads, u.place.ref.Host
 	tried := min(u.body.last(), u.desc.Size)
 	switch {
@@ -127,7 +127,7 @@ func (u *upload) sendLess(ctx context.Context, cause error) error {
 }
 
 // withoutChunks sends the blob whole, and every later one to this host.
-func (u *upload) withoutChunks(ctx context.Context, cause error) error {
+func (u *blobUpload) withoutChunks(ctx context.Context, cause error) error {
 	if u.chunkSize() == 0 {
 		return cause
 	}
@@ -136,7 +136,7 @@ func (u *upload) withoutChunks(ctx context.Context, cause error) error {
 }
 
 // startOver leaves the session and begins with another one.
-func (u *upload) startOver(ctx context.Context, cause error) error {
+func (u *blobUpload) startOver(ctx context.Context, cause error) error {
 	u.cancel(ctx)
 	if u.starts >= maxStarts {
 		return cause
@@ -149,13 +149,13 @@ func (u *upload) startOver(ctx context.Context, cause error) error {
 }
 
 // inChunks says whether what comes next is a chunk.
-func (u *upload) inChunks() bool {
+func (u *blobUpload) inChunks() bool {
 	size := u.chunkSize()
 	return size > 0 && (u.sent > 0 || u.desc.Size > size)
 }
 
 // chunkSize is what is sent at once; 0: everything.
-func (u *upload) chunkSize() int64 {
+func (u *blobUpload) chunkSize() int64 {
 	size := u.place.client.settings.ChunkSize
 	switch limit := u.place.client.uploads.of(u.place.ref.Host); {
 	case limit == noChunks || u.minChunk > largestChunk:

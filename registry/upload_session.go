@@ -17,7 +17,7 @@ import (
 )
 
 // begin opens a session.
-func (u *upload) begin(ctx context.Context) error {
+func (u *blobUpload) begin(ctx context.Context) error {
 	u.step = "opening the upload"
 	u.starts++
 	resp, err := u.send(ctx, http.MethodPost, u.place.uploads(), uploadPiece{}, http.Header{}, http.StatusAccepted)
@@ -35,7 +35,7 @@ func (u *upload) begin(ctx context.Context) error {
 }
 
 // status asks how many bytes the session has.
-func (u *upload) status(ctx context.Context) (int64, error) {
+func (u *blobUpload) status(ctx context.Context) (int64, error) {
 	resp, err := u.send(ctx, http.MethodGet, u.at, uploadPiece{}, http.Header{}, http.StatusNoContent, http.StatusOK, http.StatusAccepted)
 	if err != nil {
 		return 0, err
@@ -53,7 +53,7 @@ const cancelWithin = time.Second
 
 // cancel takes the session back. That it fails is of no interest: registries
 // forget sessions by themselves, later.
-func (u *upload) cancel(ctx context.Context) {
+func (u *blobUpload) cancel(ctx context.Context) {
 	if u.at == nil {
 		return
 	}
@@ -67,7 +67,7 @@ func (u *upload) cancel(ctx context.Context) {
 // send makes one request of the upload and reads the answer, whose body says
 // nothing unless it is an error. The login goes to the registry alone. What
 // writes is sent once: how far a lost request came must be found out first.
-func (u *upload) send(ctx context.Context, method string, at *url.URL, piece uploadPiece, header http.Header, want ...int) (*http.Response, error) {
+func (u *blobUpload) send(ctx context.Context, method string, at *url.URL, piece uploadPiece, header http.Header, want ...int) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(once(ctx), method, at.String(), nil)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (p *remotePlace) uploads() *url.URL {
 
 // follow notes where the session goes on. An answer that doesn't say so leaves
 // it where it was.
-func (u *upload) follow(resp *http.Response) error {
+func (u *blobUpload) follow(resp *http.Response) error {
 	location := resp.Header.Get("Location")
 	if location == "" {
 		return nil
