@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"waybill/test/score":               {"waybill/charts", "waybill/charts/images", "waybill/internal/ref"},
 	"waybill/charts":                   {"waybill/charts/images", "waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
 	"waybill/signing":                  {},
-	"waybill/rollout":                  {"waybill/bundle", "waybill/internal/near"},
+	"waybill/rollout":                  {"waybill/bundle", "waybill/internal/near", "waybill/internal/ref"},
 	"waybill/internal/script":          {"waybill/internal/registrytest", "waybill/internal/flags", "waybill/registry"},
 	"waybill/internal/door":            {"waybill/bundle", "waybill/registry", "waybill/signing", "waybill/internal/files"},
 	"waybill/internal/releasefile":     {"waybill/bundle", "waybill/charts", "waybill/registry", "waybill/internal/files"},
