@@ -28,9 +28,15 @@ type Spec struct {
 
 // BuildOptions are the options of [Build]. The zero value works.
 type BuildOptions struct {
-	Concurrency int                      // pushes at the same time; 4 when 0
-	OnPushed    func(ocispec.Descriptor) // after something was pushed; may run at the same time
-	OnSkipped   func(ocispec.Descriptor) // for what was there already; may run at the same time
+	Concurrency int // pushes at the same time; 4 when 0
+
+	// Hooks, nil for none, that may run at the same time: before something is
+	// looked for or pushed, after it was pushed, for what was there already
+	// instead, and before something that was pushed is read back.
+	OnPush     func(ocispec.Descriptor)
+	OnPushed   func(ocispec.Descriptor)
+	OnSkipped  func(ocispec.Descriptor)
+	OnReadBack func(ocispec.Descriptor)
 }
 
 // Build packs a release into dst and returns the descriptor of its root: [Pack]
@@ -48,6 +54,16 @@ type Packed struct {
 	Root ocispec.Descriptor // what every place will hold
 
 	packing *packing
+}
+
+// Amount returns how many blobs and manifests the bundle is, and their bytes.
+func (b *Packed) Amount() (parts int, bytes int64) {
+	for _, items := range []map[digest.Digest]item{b.packing.blobs, b.packing.manifests} {
+		for _, i := range items {
+			parts, bytes = parts+1, bytes+i.desc.Size
+		}
+	}
+	return parts, bytes
 }
 
 // Pack makes the bundle of a release without pushing anything, so that its

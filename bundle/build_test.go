@@ -50,12 +50,32 @@ func TestBuildTwiceGivesOneDigest(t *testing.T) {
 	}
 }
 
+func TestPackedAmount(t *testing.T) {
+	packed, err := Pack(t.Context(), testSpec(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStore()
+	if err := packed.Push(t.Context(), s, BuildOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var size int64
+	for _, desc := range s.pushed {
+		size += desc.Size
+	}
+	if parts, bytes := packed.Amount(); parts != len(s.pushed) || bytes != size {
+		t.Errorf("the amount is %d parts of %d bytes, pushed were %d of %d", parts, bytes, len(s.pushed), size)
+	}
+}
+
 func TestBuildPushesTheRootLastAndOnlyOnce(t *testing.T) {
 	s := newStore()
-	var pushed, skipped atomic.Int32
+	var begun, pushed, skipped, readBack atomic.Int32
 	opts := BuildOptions{
-		OnPushed:  func(ocispec.Descriptor) { pushed.Add(1) },
-		OnSkipped: func(ocispec.Descriptor) { skipped.Add(1) },
+		OnPush:     func(ocispec.Descriptor) { begun.Add(1) },
+		OnPushed:   func(ocispec.Descriptor) { pushed.Add(1) },
+		OnSkipped:  func(ocispec.Descriptor) { skipped.Add(1) },
+		OnReadBack: func(ocispec.Descriptor) { readBack.Add(1) },
 	}
 	root, err := Build(t.Context(), s, testSpec(t), opts)
 	if err != nil {
@@ -72,8 +92,8 @@ func TestBuildPushesTheRootLastAndOnlyOnce(t *testing.T) {
 		seenManifest = seenManifest || isManifest(desc.MediaType)
 	}
 	// release file, lock, values file, {}; 3 charts of 2 blobs; 4 manifests; root
-	if n := len(s.pushed); n != 15 || pushed.Load() != 15 || skipped.Load() != 0 {
-		t.Errorf("pushed %d, told of %d pushed and %d skipped", n, pushed.Load(), skipped.Load())
+	if n := len(s.pushed); n != 15 || begun.Load() != 15 || pushed.Load() != 15 || skipped.Load() != 0 || readBack.Load() != 15 {
+		t.Errorf("pushed %d, told of %d begun, %d pushed, %d skipped and %d read back", n, begun.Load(), pushed.Load(), skipped.Load(), readBack.Load())
 	}
 	again, err := Build(t.Context(), s, testSpec(t), opts)
 	if err != nil || again.Digest != root.Digest {

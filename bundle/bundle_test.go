@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -207,8 +208,18 @@ func TestCheckWalksTheGraph(t *testing.T) {
 	}
 	want := CheckResult{Manifests: 5, Blobs: 10, Bytes: size}
 	for name, opts := range map[string]CheckOptions{"read": {}, "asked": {Exists: s.Exists}, "both": {Exists: s.Exists, ReadData: true}} {
+		var begun, right, read atomic.Int64
+		opts.OnCheck = func(ocispec.Descriptor) { begun.Add(1) }
+		opts.OnRead = func(n int64) { read.Add(n) }
+		opts.OnChecked = func(ocispec.Descriptor) { right.Add(1) }
 		if got, err := b.Check(t.Context(), opts); err != nil || got != want {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
+		}
+		if begun.Load() != 14 || right.Load() != 14 { // all but the root, which is open
+			t.Errorf("%s: told of %d begun and %d right", name, begun.Load(), right.Load())
+		}
+		if all := size - root.Size; name != "asked" && read.Load() != all || name == "asked" && (read.Load() == 0 || read.Load() >= all) {
+			t.Errorf("%s: told of %d bytes of %d", name, read.Load(), all)
 		}
 	}
 }

@@ -56,14 +56,15 @@ func fetch(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, li
 }
 
 // hash reads content and holds it against size and digest, keeping nothing.
-func hash(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, o owner) error {
+// onRead, when not nil, is told of the bytes as they come.
+func hash(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, o owner, onRead func(int64)) error {
 	rc, err := src.Fetch(ctx, desc)
 	if err != nil {
 		return fetchError(err, desc, o)
 	}
 	defer rc.Close() // nothing was written
 	verifier := desc.Digest.Verifier()
-	n, err := io.Copy(verifier, io.LimitReader(rc, desc.Size+1))
+	n, err := io.Copy(counter{verifier, onRead}, io.LimitReader(rc, desc.Size+1))
 	switch {
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return fetchError(err, desc, o)
@@ -73,6 +74,18 @@ func hash(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, o o
 		return o.wrong(desc.Digest, "content is something else of the same length")
 	}
 	return nil
+}
+
+// A counter tells a hook what is written.
+type counter struct {
+	io.Writer
+	hook func(int64)
+}
+
+func (c counter) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	tell(c.hook, int64(n))
+	return n, err
 }
 
 // fetchError tells content that is not there or not right from a place that

@@ -27,6 +27,12 @@ type CheckOptions struct {
 	Exists func(ctx context.Context, desc ocispec.Descriptor) (bool, error)
 	// Concurrency is how many things are looked at at the same time; 4 when 0.
 	Concurrency int
+
+	// Hooks, nil for none, that may run at the same time: before something is
+	// looked at, after n bytes of it were read, and when it was found right.
+	OnCheck   func(ocispec.Descriptor)
+	OnRead    func(n int64)
+	OnChecked func(ocispec.Descriptor)
 }
 
 // CheckResult says what [Bundle.Check] looked at, each digest once.
@@ -100,7 +106,11 @@ func (w *walk) visit(ctx context.Context, level []node) ([]node, error) {
 	var mu sync.Mutex
 	results := map[digest.Digest]found{}
 	err := each(ctx, w.opts.Concurrency, level, func(ctx context.Context, n node) error {
+		tell(w.opts.OnCheck, n.desc)
 		children, err := w.look(ctx, n)
+		if err == nil {
+			tell(w.opts.OnChecked, n.desc)
+		}
 		var wrong *ContentError
 		if err != nil && !errors.As(err, &wrong) {
 			return err
@@ -139,6 +149,7 @@ func (w *walk) look(ctx context.Context, n node) ([]ocispec.Descriptor, error) {
 	if err != nil {
 		return nil, err
 	}
+	tell(w.opts.OnRead, n.desc.Size)
 	if n.entry && n.desc.Annotations[AnnotationRole] == RoleChart {
 		if _, err := w.b.lockedLayer(data, n.desc); err != nil {
 			return nil, err
@@ -152,7 +163,7 @@ func (w *walk) blob(ctx context.Context, n node) error {
 		return n.owner.wrong(n.desc.Digest, "no usable digest or size")
 	}
 	if w.opts.Exists == nil || w.opts.ReadData {
-		return hash(ctx, w.b.src, n.desc, n.owner)
+		return hash(ctx, w.b.src, n.desc, n.owner, w.opts.OnRead)
 	}
 	there, err := w.opts.Exists(ctx, n.desc)
 	if err != nil {
@@ -162,6 +173,13 @@ func (w *walk) blob(ctx context.Context, n node) error {
 		return n.owner.wrong(n.desc.Digest, "missing")
 	}
 	return nil
+}
+
+// tell calls a hook that may be nil.
+func tell[T any](hook func(T), about T) {
+	if hook != nil {
+		hook(about)
+	}
 }
 
 // Docker's names for what OCI took over (image-spec, "Compatibility Matrix").

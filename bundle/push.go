@@ -44,14 +44,13 @@ func sortedItems(items map[digest.Digest]item) []item {
 }
 
 func pushItem(ctx context.Context, dst content.Storage, i item, opts BuildOptions) error {
+	tell(opts.OnPush, i.desc)
 	there, err := dst.Exists(ctx, i.desc)
 	if err != nil {
 		return fmt.Errorf("asking for %s: %w", i.desc.Digest, err)
 	}
 	if there {
-		if opts.OnSkipped != nil {
-			opts.OnSkipped(i.desc)
-		}
+		tell(opts.OnSkipped, i.desc)
 		return nil
 	}
 	data := i.data
@@ -63,9 +62,7 @@ func pushItem(ctx context.Context, dst content.Storage, i item, opts BuildOption
 	if err := dst.Push(ctx, i.desc, bytes.NewReader(data)); err != nil && !alreadyThere(err) {
 		return fmt.Errorf("pushing %s: %w", i.desc.Digest, err)
 	}
-	if opts.OnPushed != nil {
-		opts.OnPushed(i.desc)
-	}
+	tell(opts.OnPushed, i.desc)
 	return nil
 }
 
@@ -73,11 +70,13 @@ func pushItem(ctx context.Context, dst content.Storage, i item, opts BuildOption
 // of what is there, not of what was sent.
 func (p *packing) readBack(ctx context.Context, dst content.Storage, opts BuildOptions) error {
 	err := each(ctx, opts.Concurrency, sortedItems(p.manifests), func(ctx context.Context, i item) error {
+		tell(opts.OnReadBack, i.desc)
 		_, err := fetch(ctx, dst, i.desc, maxManifestBytes, owner{})
 		return err
 	})
 	if err == nil {
 		err = each(ctx, opts.Concurrency, sortedItems(p.blobs), func(ctx context.Context, i item) error {
+			tell(opts.OnReadBack, i.desc)
 			there, err := dst.Exists(ctx, i.desc)
 			if err == nil && !there {
 				err = owner{}.wrong(i.desc.Digest, "missing")

@@ -53,6 +53,11 @@ type LockOptions struct {
 	Version     string   // the release's version instead of the release file's
 	Packed      string   // what is locked and packed; PackedCharts when empty
 	Concurrency int      // components resolved at the same time; 4 when 0
+
+	// Hooks of [MakeLock], nil for none, that may run at the same time: before a
+	// component's chart is resolved, and when it is.
+	OnResolve  func(component string)
+	OnResolved func(LockedChart)
 }
 
 func (o LockOptions) version(rel *Release) string {
@@ -125,7 +130,6 @@ func MakeLock(ctx context.Context, rel *Release, r Resolver, opts LockOptions) (
 	}
 	charts := map[string]Chart{}
 	for i, c := range rel.Components {
-		resolved[i].Locked.Component = c.Name
 		lock.Charts = append(lock.Charts, resolved[i].Locked)
 		charts[c.Name] = resolved[i].Chart
 	}
@@ -156,7 +160,6 @@ func ResolveLocked(ctx context.Context, rel *Release, lock *Lock, r Resolver, na
 	var differences []string
 	charts := map[string]Chart{}
 	for i, c := range wanted {
-		resolved[i].Locked.Component = c.Name
 		locked, ok := lock.Chart(c.Name)
 		if !ok {
 			differences = append(differences, fmt.Sprintf("component %s is not in the lock", c.Name))
@@ -211,6 +214,7 @@ func resolve(ctx context.Context, c Component, r Resolver, opts LockOptions) (Re
 	if err := ctx.Err(); err != nil {
 		return Resolved{}, err
 	}
+	tell(opts.OnResolve, c.Name)
 	found, err := r.Resolve(ctx, c, opts.previous(c))
 	if err == nil && found.Chart.Descriptor().Digest != found.Locked.Manifest {
 		err = fmt.Errorf("its manifest is %s, the lock would say %s", found.Chart.Descriptor().Digest, found.Locked.Manifest)
@@ -218,6 +222,8 @@ func resolve(ctx context.Context, c Component, r Resolver, opts LockOptions) (Re
 	if err != nil {
 		return Resolved{}, &ComponentError{Component: c.Name, Act: "resolving the chart", Err: err}
 	}
+	found.Locked.Component = c.Name
+	tell(opts.OnResolved, found.Locked)
 	return found, nil
 }
 

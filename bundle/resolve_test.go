@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -134,9 +135,19 @@ func TestMakeLockKeeps(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRecorder()
+			var begun, resolved atomic.Int32
+			tt.opts.OnResolve = func(string) { begun.Add(1) }
+			tt.opts.OnResolved = func(c LockedChart) {
+				if want, _ := spec.Lock.Chart(c.Component); c.Manifest == want.Manifest {
+					resolved.Add(1)
+				}
+			}
 			lock, charts, err := MakeLock(t.Context(), spec.Release, r, tt.opts)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if begun.Load() != 4 || resolved.Load() != 4 {
+				t.Errorf("told of %d begun and %d resolved", begun.Load(), resolved.Load())
 			}
 			if diff := cmp.Diff(tt.want, r.kept); diff != "" {
 				t.Errorf("offered to keep (-want +got):\n%s", diff)

@@ -136,7 +136,7 @@ func buildAnnotations(c *cli.Context) (map[string]string, error) {
 }
 
 func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Talk) error {
-	signers, err := loadSigners(ctx, opts.signingKeys)
+	signers, err := loadSigners(ctx, opts.signingKeys, talk)
 	if err != nil {
 		return err
 	}
@@ -152,11 +152,14 @@ func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Ta
 	if err != nil {
 		return err
 	}
+	parts, bytes := packed.Amount()
+	talk.Sayf("packed %s %s: %s in %s, %s, as %s", spec.Lock.Release.Name, spec.Lock.Release.Version,
+		ui.Count(len(spec.Lock.Charts), "chart"), ui.Count(parts, "part"), ui.Size(bytes), packed.Root.Digest)
 	if len(signers) == 0 && !opts.unsigned {
 		talk.Warnf("nothing signs this bundle; give --signing-key, or say --unsigned")
 	}
 	p := publisher{
-		client: client, packed: packed, release: spec.Lock.Release, charts: len(spec.Lock.Charts),
+		client: client, packed: packed, release: spec.Lock.Release,
 		signers: signers, sign: opts.sign, overwrite: opts.overwrite, talk: talk,
 	}
 	return p.publishAll(ctx, opts.to, out, opts.form)
@@ -216,7 +219,7 @@ func lockedCharts(ctx context.Context, file *releasefile.File, opts buildOptions
 			return nil, nil, nil, &bundle.StaleError{Differences: differences}
 		}
 	}
-	lock, packed, err := bundle.MakeLock(ctx, file.Release, file.Resolver(localPaths(opts.to)...), bundle.LockOptions{Previous: previous, Version: opts.version})
+	lock, packed, err := makeLock(ctx, file, file.Resolver(localPaths(opts.to)...), bundle.LockOptions{Previous: previous, Version: opts.version}, talk)
 	if err != nil {
 		return nil, nil, nil, err
 	}

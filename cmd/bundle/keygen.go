@@ -33,7 +33,7 @@ Exit codes: 0 done, 1 failed, 2 usage.`,
 			if err != nil {
 				return err
 			}
-			pair, err := runKeygen(c.String("prefix"))
+			pair, err := runKeygen(c.String("prefix"), flags.Talk(c))
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ Exit codes: 0 done, 1 failed, 2 usage.`,
 	}
 }
 
-func runKeygen(prefix string) ([2]string, error) {
+func runKeygen(prefix string, talk *ui.Talk) ([2]string, error) {
 	pair := [2]string{prefix + ".key", prefix + ".pub"}
 	for _, name := range pair {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +56,7 @@ func runKeygen(prefix string) ([2]string, error) {
 			}
 		}
 	}
-	secret, err := password("the new key")
+	secret, err := password("the new key", talk)
 	if err != nil {
 		return pair, err
 	}

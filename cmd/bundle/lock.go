@@ -90,9 +90,9 @@ func runLock(ctx context.Context, opts lockOptions, out io.Writer, talk *ui.Talk
 	if opts.check {
 		return checkLock(ctx, file, previous, opts, out)
 	}
-	lock, _, err := bundle.MakeLock(ctx, file.Release, file.Resolver(), bundle.LockOptions{
+	lock, _, err := makeLock(ctx, file, file.Resolver(), bundle.LockOptions{
 		Previous: previous, Update: opts.components, UpdateAll: opts.update && len(opts.components) == 0, Version: opts.version,
-	})
+	}, talk)
 	if err != nil {
 		return err
 	}
@@ -101,6 +101,21 @@ func runLock(ctx context.Context, opts lockOptions, out io.Writer, talk *ui.Talk
 		return err
 	}
 	return printLock(out, talk, file, lock, changed, opts.form)
+}
+
+// makeLock is [bundle.MakeLock], shown.
+func makeLock(ctx context.Context, file *releasefile.File, resolver bundle.Resolver, opts bundle.LockOptions, talk *ui.Talk) (*bundle.Lock, map[string]bundle.Chart, error) {
+	p := talk.Progress(ui.Step{
+		Doing: "resolving " + file.Path, Did: "resolved " + file.Path, Unit: "chart", Items: len(file.Release.Components),
+	})
+	defer p.Close()
+	opts.OnResolve = func(component string) { p.Start("the chart of " + component) }
+	opts.OnResolved = func(chart bundle.LockedChart) { p.Finish("the chart of " + chart.Component) }
+	lock, charts, err := bundle.MakeLock(ctx, file.Release, resolver, opts)
+	if err == nil {
+		p.End()
+	}
+	return lock, charts, err
 }
 
 func (o lockOptions) validate() error {

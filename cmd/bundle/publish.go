@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -22,7 +23,6 @@ type publisher struct {
 	client    *registry.Client
 	packed    *bundle.Packed
 	release   bundle.LockedRelease
-	charts    int
 	signers   []*signing.Signer
 	sign      signOptions
 	overwrite bool
@@ -165,11 +165,7 @@ func (p publisher) publish(ctx context.Context, d destination) (result published
 		}
 	}()
 	root := p.packed.Root
-	p.talk.Sayf("publishing %s %s with %d charts to %s", p.release.Name, p.release.Version, p.charts, d.loc)
-	err = p.packed.Push(ctx, dst, bundle.BuildOptions{OnPushed: func(desc ocispec.Descriptor) {
-		p.talk.Sayf("pushed %s (%d bytes)", desc.Digest, desc.Size)
-	}})
-	if err != nil {
+	if err := p.push(ctx, dst); err != nil {
 		return result, err
 	}
 	for _, signer := range p.signers {
@@ -177,18 +173,59 @@ func (p publisher) publish(ctx context.Context, d destination) (result published
 			return result, err
 		}
 	}
-	// Somebody else may have published under the tag in the meantime.
-	if _, err := p.guard().moves(ctx, dst, d.tag, root); err != nil {
-		return result, err
-	}
-	if err := dst.Tag(ctx, root, d.tag); err != nil {
-		return result, fmt.Errorf("tagging %s: %w", d.loc, err)
-	}
-	if err := dst.Commit(ctx); err != nil {
+	if err := p.tag(ctx, dst, d); err != nil {
 		return result, err
 	}
 	return published{
 		Repository: repositoryOf(d.loc), Digest: root.Digest.String(), Tag: d.tag,
 		Reference: d.loc.WithDigest(root.Digest).String(), Size: root.Size,
 	}, nil
+}
+
+// push brings everything but the signatures and the tag to dst.
+func (p publisher) push(ctx context.Context, dst *registry.Destination) error {
+	what := fmt.Sprintf("%s %s to %s", p.release.Name, p.release.Version, dst.Location)
+	parts, bytes := p.packed.Amount()
+	step := p.talk.Progress(ui.Step{Doing: "pushing " + what, Did: "pushed " + what, Unit: "part", Items: parts, Bytes: bytes})
+	defer step.Close()
+	var there atomic.Int64
+	done := func(desc ocispec.Descriptor) {
+		step.Advance(desc.Size)
+		step.Finish(desc.Digest.String())
+	}
+	err := p.packed.Push(ctx, dst, bundle.BuildOptions{
+		OnPush:   func(desc ocispec.Descriptor) { step.Start(desc.Digest.String()) },
+		OnPushed: done,
+		OnSkipped: func(desc ocispec.Descriptor) {
+			there.Add(1)
+			done(desc)
+		},
+		OnReadBack: func(desc ocispec.Descriptor) { step.Waiting("the read-back of " + desc.Digest.String()) },
+	})
+	if err != nil {
+		return err
+	}
+	if n := there.Load(); n > 0 {
+		step.Notef("%d of them there already", n)
+	}
+	step.End()
+	return nil
+}
+
+// tag gives the bundle its name, last.
+func (p publisher) tag(ctx context.Context, dst *registry.Destination, d destination) error {
+	step := p.talk.Progress(ui.Step{Doing: "tagging " + d.loc.String(), Did: "tagged " + d.loc.String()})
+	defer step.Close()
+	// Somebody else may have published under the tag in the meantime.
+	if _, err := p.guard().moves(ctx, dst, d.tag, p.packed.Root); err != nil {
+		return err
+	}
+	if err := dst.Tag(ctx, p.packed.Root, d.tag); err != nil {
+		return fmt.Errorf("tagging %s: %w", d.loc, err)
+	}
+	if err := dst.Commit(ctx); err != nil {
+		return err
+	}
+	step.End()
+	return nil
 }

@@ -127,7 +127,7 @@ type signedDigest struct {
 }
 
 func runSign(ctx context.Context, opts signCommandOptions, out io.Writer, talk *ui.Talk) error {
-	signers, err := loadSigners(ctx, opts.keys)
+	signers, err := loadSigners(ctx, opts.keys, talk)
 	if err != nil {
 		return err
 	}
@@ -192,24 +192,36 @@ func signEach(ctx context.Context, dst *registry.Destination, root ocispec.Descr
 	if err != nil {
 		return nil, err
 	}
-	talk.Sayf("signing %d digests with %s", len(subjects), signer.Key().Name)
+	key := signer.Key().Name
+	talk.Sayf("signing %s with %s", ui.Count(len(subjects), "digest"), key)
+	p := talk.Progress(ui.Step{Doing: "signing with " + key, Unit: "digest", Items: len(subjects), Brief: true})
+	defer p.Close()
 	var signed []signedDigest
+	before := 0
 	for _, desc := range subjects {
+		p.Start(desc.Digest.String())
 		result, err := signer.Sign(ctx, dst, desc, signing.SignOptions{Repository: repositoryOf(dst.Location), Format: opts.format})
 		if err != nil {
 			return nil, fmt.Errorf("signing %s: %w", desc.Digest, err)
 		}
 		signed = append(signed, signedDigest{Digest: desc.Digest.String(), AlreadySigned: result.AlreadySigned})
+		p.Finish(desc.Digest.String())
+		if result.AlreadySigned {
+			before++
+		}
+	}
+	if before > 0 {
+		talk.Sayf("%d of %s were signed with %s before", before, ui.Count(len(subjects), "digest"), key)
 	}
 	return signed, nil
 }
 
-func loadSigners(ctx context.Context, references []string) ([]*signing.Signer, error) {
+func loadSigners(ctx context.Context, references []string, talk *ui.Talk) ([]*signing.Signer, error) {
 	sorted := append([]string(nil), references...)
 	sort.Strings(sorted)
 	var signers []*signing.Signer
 	for _, reference := range sorted {
-		signer, err := signing.LoadSigner(ctx, reference, func() ([]byte, error) { return password("key " + reference) })
+		signer, err := signing.LoadSigner(ctx, reference, func() ([]byte, error) { return password("key "+reference, talk) })
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +232,7 @@ func loadSigners(ctx context.Context, references []string) ([]*signing.Signer, e
 
 // password returns the password of the key that whose names: COSIGN_PASSWORD,
 // else what is typed on the terminal.
-func password(whose string) ([]byte, error) {
+func password(whose string, talk *ui.Talk) ([]byte, error) {
 	if value, ok := os.LookupEnv("COSIGN_PASSWORD"); ok {
 		return []byte(value), nil
 	}
@@ -231,6 +243,7 @@ func password(whose string) ([]byte, error) {
 			Hint:    "set COSIGN_PASSWORD",
 		}
 	}
+	defer talk.Asking()()
 	fmt.Fprintf(os.Stderr, "Password for %s: ", whose)
 	defer fmt.Fprintln(os.Stderr)
 	return term.ReadPassword(fd)

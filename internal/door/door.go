@@ -36,6 +36,12 @@ type Options struct {
 	// SkipContent stops after root and signatures: for commands that look at
 	// the list of contents and not at the content.
 	SkipContent bool
+
+	// OnCheck, OnRead and OnChecked follow the check of the content, as the hooks
+	// of [bundle.CheckOptions]; nil for none.
+	OnCheck   func(ocispec.Descriptor)
+	OnRead    func(n int64)
+	OnChecked func(ocispec.Descriptor)
 }
 
 // Opened is a bundle that was let in. Close it.
@@ -90,7 +96,7 @@ func (o *Opened) open(ctx context.Context, opts Options) (err error) {
 		return nil
 	}
 	o.ReadData = opts.ReadData || o.Source.Local()
-	check := bundle.CheckOptions{ReadData: o.ReadData, Exists: o.Source.Has}
+	check := bundle.CheckOptions{ReadData: o.ReadData, Exists: o.Source.Has, OnCheck: opts.OnCheck, OnRead: opts.OnRead, OnChecked: opts.OnChecked}
 	if o.Content, err = o.Bundle.Check(ctx, check); err != nil {
 		return fmt.Errorf("checking %s: %w", o.Location, err)
 	}

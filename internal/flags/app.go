@@ -35,6 +35,8 @@ type Program struct {
 	Words map[string]string
 	// Now is the clock that elapsed times are read from.
 	Now func() time.Time
+	// Heartbeat is the option of that name of the talk.
+	Heartbeat time.Duration
 	// Fallback names the command for a first word that is none, or "".
 	Fallback func(word string) string
 }
@@ -50,10 +52,11 @@ func Run(ctx context.Context, p Program, args []string, in io.Reader, out, errOu
 		ExitErrHandler:            func(*cli.Context, error) {}, // the program's main exits, nobody else
 		DisableSliceFlagSeparator: true,                         // a value may hold a comma
 		CustomAppHelpTemplate:     appHelp,
-		Metadata:                  map[string]any{talkKey: &talking{now: p.Now}},
+		Metadata:                  map[string]any{talkKey: &talking{now: p.Now, heartbeat: p.Heartbeat}},
 	}
 	for _, cmd := range app.Commands {
 		prepare(cmd)
+		cmd.Action = watched(cmd)
 	}
 	app.Commands = append(app.Commands, helpCommand())
 	ordered, err := Order(app, args, p.Fallback)
@@ -104,6 +107,20 @@ func prepare(cmd *cli.Command) {
 	cmd.CustomHelpTemplate = commandHelp
 	for _, f := range cmd.Flags {
 		setEnv(f)
+	}
+}
+
+// watched is the command's action, said to be at work when it is silent long. A
+// command that serves is at rest and not at work.
+func watched(cmd *cli.Command) cli.ActionFunc {
+	if cmd.Name == "serve" || cmd.Name == "follow" {
+		return cmd.Action
+	}
+	action := cmd.Action
+	return func(c *cli.Context) error {
+		p := Talk(c).Running(fmt.Sprintf("`%s %s`", c.App.Name, c.Command.Name))
+		defer p.Close()
+		return action(c)
 	}
 }
 

@@ -38,7 +38,7 @@ func Talk(c *cli.Context) *ui.Talk {
 	run := c.App.Metadata[talkKey].(*talking)
 	if run.talk == nil {
 		run.talk = ui.NewTalk(c.App.ErrWriter, c.App.Name, ui.TalkOptions{
-			Quiet: c.Bool("quiet"), Now: run.now,
+			Quiet: c.Bool("quiet"), Now: run.now, Heartbeat: run.heartbeat,
 			Bars: !c.Bool("debug") && ui.CanDraw(c.App.ErrWriter, os.Getenv),
 		})
 	}
@@ -49,6 +49,8 @@ func Talk(c *cli.Context) *ui.Talk {
 type talking struct {
 	talk *ui.Talk
 	now  func() time.Time
+
+	heartbeat time.Duration
 }
 
 const talkKey = "talk"

@@ -1,10 +1,13 @@
 package flags
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"waybill/bundle"
 	"waybill/internal/door"
@@ -58,8 +61,10 @@ func RegistrySettings(c *cli.Context, named ...registry.Location) (registry.Sett
 			s.InsecureHosts = append(s.InsecureHosts, loc.Ref.Host)
 		}
 	}
+	s.Wrap = Talk(c).WatchRequests()
 	if c.Bool("debug") {
-		s.Wrap = ui.LogRequests(Talk(c).Writer())
+		watch, log := s.Wrap, ui.LogRequests(Talk(c).Writer())
+		s.Wrap = func(rt http.RoundTripper) http.RoundTripper { return watch(log(rt)) }
 	}
 	return s, nil
 }
@@ -137,10 +142,19 @@ func Open(c *cli.Context, word string, opts door.Options, site ...SiteSettings) 
 	if err != nil {
 		return nil, err
 	}
+	p := Talk(c).Progress(ui.Step{
+		Doing: "opening " + loc.String(), Did: "checked " + loc.String(), Unit: "part",
+		Brief: !opts.ReadData, // what is long is said from the begin
+	})
+	defer p.Close()
+	opts.OnCheck = func(desc ocispec.Descriptor) { p.Start(desc.Digest.String()) }
+	opts.OnRead = p.Advance
+	opts.OnChecked = func(desc ocispec.Descriptor) { p.Finish(desc.Digest.String()) }
 	opened, err := door.Open(c.Context, client, loc, opts)
 	if err != nil {
 		return nil, err
 	}
+	p.End()
 	Talk(c).Sayf("%s: %s", opened.Location, opened.Verification)
 	return opened, nil
 }

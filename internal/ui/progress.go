@@ -11,9 +11,9 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// Heartbeat is how long nothing is said while a step goes on without bars:
-// well inside the half minute after which a silence is a fault.
-const Heartbeat = 20 * time.Second
+// defaultHeartbeat is well inside the half minute after which a silence is a
+// fault.
+const defaultHeartbeat = 20 * time.Second
 
 // barDelay keeps what is soon done from flickering.
 const barDelay = 300 * time.Millisecond
@@ -25,11 +25,12 @@ type Step struct {
 	Unit  string // what is counted, in the singular: "blob"; empty: nothing
 	Items int    // how many there are; 0: not known
 	Bytes int64  // how large they are together; 0: not known or not counted
+	Brief bool   // mostly soon done: no line at its begin and end
 }
 
 // A Progress shows how far a step is: as a bar on a terminal, elsewhere as a
 // line at its begin and at its end, and one whenever nothing else was said
-// for the time of a [Heartbeat]. It names what is being waited for.
+// for the time of a heartbeat. It names what is being waited for.
 //
 // End or Close it. Its methods may be called at the same time, also from hooks
 // of rooms.
@@ -45,6 +46,7 @@ type Progress struct {
 	waiting running // for hooks that tell no end
 	notes   []string
 
+	lines bool     // in lines, also on a terminal
 	bar   *mpb.Bar // nil while not drawn
 	once  sync.Once
 	stop  chan struct{}
@@ -59,14 +61,27 @@ type running struct {
 
 // Progress begins a step and shows it.
 func (t *Talk) Progress(step Step) *Progress {
-	p := &Progress{talk: t, step: step, begin: t.now(), stop: make(chan struct{}), ended: make(chan struct{})}
+	p := &Progress{step: step, lines: !t.bars}
+	if p.lines && !step.Brief {
+		t.Sayf("%s", joined(step.Doing, ": ", amounts(step.Unit, step.Items, step.Bytes)))
+	}
+	return t.watch(p)
+}
+
+// Running is the step that a whole command is: never drawn, and said only when
+// its silence would be long.
+func (t *Talk) Running(command string) *Progress {
+	return t.watch(&Progress{step: Step{Doing: "running " + command, Brief: true}, lines: true})
+}
+
+func (t *Talk) watch(p *Progress) *Progress {
+	p.talk, p.begin = t, t.now()
+	p.stop, p.ended = make(chan struct{}), make(chan struct{})
 	if t.quiet {
 		close(p.ended)
 		return p
 	}
-	if !t.bars {
-		t.Sayf("%s", joined(step.Doing, ": ", amounts(step.Unit, step.Items, step.Bytes)))
-	}
+	t.started(p)
 	go p.watch()
 	return p
 }
@@ -138,7 +153,9 @@ func (p *Progress) End() {
 		parts := append([]string{amounts(p.step.Unit, p.items, p.bytes)}, p.notes...)
 		p.mu.Unlock()
 		parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
-		p.talk.Sayf("%s in %s", joined(p.step.Did, ": ", strings.Join(parts, ", ")), took(p.elapsed()))
+		if !p.step.Brief {
+			p.talk.Sayf("%s (%s)", joined(p.step.Did, ": ", strings.Join(parts, ", ")), took(p.elapsed()))
+		}
 	})
 }
 
@@ -152,6 +169,7 @@ func (p *Progress) hide() {
 	}
 	close(p.stop)
 	<-p.ended
+	p.talk.stopped(p)
 	if p.bar != nil {
 		p.talk.undraw(p.bar)
 	}
@@ -162,8 +180,8 @@ func (p *Progress) elapsed() time.Duration { return p.talk.now().Sub(p.begin) }
 // watch draws the bar, or says from time to time that the step goes on.
 func (p *Progress) watch() {
 	defer close(p.ended)
-	next := Heartbeat
-	if p.talk.bars {
+	next := p.talk.heartbeat
+	if !p.lines {
 		next = barDelay
 	}
 	timer := time.NewTimer(next)
@@ -174,11 +192,11 @@ func (p *Progress) watch() {
 			return
 		case <-timer.C:
 		}
-		if p.talk.bars {
+		if !p.lines {
 			p.bar = p.talk.draw(p)
 			continue // the timer rests
 		}
-		timer.Reset(p.talk.sayAfter(Heartbeat, p.still))
+		timer.Reset(p.talk.breakSilence())
 	}
 }
 
@@ -212,27 +230,30 @@ func (p *Progress) counts() string {
 	return strings.Join(parts, ", ")
 }
 
-// waits says what is being waited for, the longest first. Call it with the
-// lock held.
+// waits says what is being waited for, the longest first, and the request that
+// is without an answer. Call it with the lock held.
 func (p *Progress) waits() string {
 	const most = 3
-	all := p.running
-	if len(all) == 0 && p.waiting.what != "" {
-		all = []running{p.waiting}
-	}
-	if len(all) == 0 {
-		return ""
-	}
 	var names []string
-	for _, r := range all[:min(most, len(all))] {
-		names = append(names, r.what+" ("+took(p.talk.now().Sub(r.since))+")")
+	all := p.running
+	if p.waiting.what != "" {
+		all = append([]running{p.waiting}, all...)
 	}
-	text := "waiting for " + strings.Join(names, ", ")
+	for _, r := range all[:min(most, len(all))] {
+		names = append(names, r.text(p.talk.now()))
+	}
+	text := joined("", "waiting for ", strings.Join(names, ", "))
 	if more := len(all) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return text
+	request := p.talk.requests.oldest(p.talk.now())
+	if text == "" {
+		return joined("", "waiting for ", request)
+	}
+	return joined(text, ": ", request)
 }
+
+func (r running) text(now time.Time) string { return r.what + " (" + took(now.Sub(r.since)) + ")" }
 
 // fraction is how far the bar is. Bytes are truer than items.
 func (p *Progress) fraction() (current, total int64) {

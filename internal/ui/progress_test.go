@@ -2,7 +2,10 @@ package ui
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -29,7 +32,7 @@ func TestProgressLines(t *testing.T) {
 				p.Advance(2 << 20)
 				p.Finish("two") // that was never started
 			},
-			"bundle: pushing to there: 2 blobs, 3.0 MiB\nbundle: pushed to there: 2 blobs, 3.0 MiB in 1s\n",
+			"bundle: pushing to there: 2 blobs, 3.0 MiB\nbundle: pushed to there: 2 blobs, 3.0 MiB (1s)\n",
 		},
 		"a total that comes later": {
 			Step{Doing: "checking", Did: "checked", Unit: "manifest"},
@@ -37,16 +40,16 @@ func TestProgressLines(t *testing.T) {
 				p.Total(5, 0)
 				p.Finish("one")
 			},
-			"bundle: checking\nbundle: checked: 1 manifest in 1s\n",
+			"bundle: checking\nbundle: checked: 1 manifest (1s)\n",
 		},
 		"nothing to count": {
 			Step{Doing: "tagging", Did: "tagged"}, func(*Progress) {},
-			"bundle: tagging\nbundle: tagged in 1s\n",
+			"bundle: tagging\nbundle: tagged (1s)\n",
 		},
 		"a note": {
 			Step{Doing: "pushing", Did: "pushed", Unit: "blob", Items: 1},
 			func(p *Progress) { p.Notef("%d there already", 1) },
-			"bundle: pushing: 1 blob\nbundle: pushed: 1 there already in 1s\n",
+			"bundle: pushing: 1 blob\nbundle: pushed: 1 there already (1s)\n",
 		},
 		"a step that fails says no end": {
 			Step{Doing: "pushing", Did: "pushed"}, func(p *Progress) { p.Close() },
@@ -114,6 +117,108 @@ func TestProgressWaiting(t *testing.T) {
 	})
 }
 
+// The steps of a command are one in the other: the newest speaks, and a brief
+// one or the command itself only when the silence would be long.
+func TestProgressWithinRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said stamped
+		talk := NewTalk(&said, "bundle", TalkOptions{})
+		command := talk.Running("`bundle build`")
+		time.Sleep(15 * time.Second)
+		opening := talk.Progress(Step{Doing: "opening there", Did: "opened there", Brief: true})
+		time.Sleep(17 * time.Second)
+		opening.End()
+		time.Sleep(21 * time.Second)
+		command.Close()
+		time.Sleep(time.Hour)
+		want := "bundle: still opening there (5s)\nbundle: still running `bundle build` (40s)\n"
+		if said.text.String() != want {
+			t.Errorf("said\n%swant\n%s", said.text.String(), want)
+		}
+	})
+}
+
+// While somebody is asked something, no line crosses the question.
+func TestProgressWhileAsking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		talk := NewTalk(&said, "bundle", TalkOptions{Bars: true})
+		command := talk.Running("`bundle keygen`")
+		defer command.Close()
+		answered := talk.Asking()
+		time.Sleep(time.Hour)
+		answered()
+		if said.Len() > 0 {
+			t.Errorf("said %q", said.String())
+		}
+		time.Sleep(time.Minute)
+		if said.Len() == 0 {
+			t.Error("said nothing after the answer")
+		}
+	})
+}
+
+// Whatever a command does not know to name, the request that is without an
+// answer is named, and the host that is asked again later; nothing secret is.
+func TestProgressNamesRequests(t *testing.T) {
+	tests := map[string]struct {
+		host http.RoundTripper
+		read bool
+		want string
+	}{
+		"no answer": {
+			roundTripper(func(req *http.Request) (*http.Response, error) {
+				<-req.Context().Done()
+				return nil, req.Context().Err()
+			}), false, "waiting for GET https://registry.example/v2/ (20s)\n",
+		},
+		"half an answer": {
+			roundTripper(func(req *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusOK, Body: hanging{req.Context()}}, nil
+			}), true, "waiting for GET https://registry.example/v2/ (20s)\n",
+		},
+		"come later": {
+			roundTripper(func(req *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusTooManyRequests, Body: http.NoBody}, nil
+			}), true, "waiting for registry.example, which answered 429 Too Many Requests (20s)\n",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var said stamped
+				talk := NewTalk(&said, "bundle", TalkOptions{})
+				defer talk.Running("`bundle list`").Close()
+				ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+				defer cancel()
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://me:secret@registry.example/v2/?token=secret", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := talk.WatchRequests()(tt.host).RoundTrip(req)
+				if tt.read && err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					_ = resp.Body.Close()
+				}
+				<-ctx.Done()
+				if !strings.HasSuffix(said.text.String(), tt.want) || strings.Contains(said.text.String(), "secret") {
+					t.Errorf("said\n%swant\n%s", said.text.String(), tt.want)
+				}
+			})
+		})
+	}
+}
+
+// hanging is a body that gives nothing.
+type hanging struct{ ctx context.Context }
+
+func (h hanging) Read([]byte) (int, error) {
+	<-h.ctx.Done()
+	return 0, h.ctx.Err()
+}
+
+func (hanging) Close() error { return nil }
+
 func TestProgressQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
@@ -160,7 +265,7 @@ func TestProgressBars(t *testing.T) {
 		p.End()
 		q.End()
 		for line := range strings.SplitSeq(term.String(), "\n") {
-			if !want[line] && line != "bundle: pushed to there: 21 blobs in 1.8s" && line != "bundle: read here in 1.8s" && line != "" {
+			if !want[line] && line != "bundle: pushed to there: 21 blobs (1.8s)" && line != "bundle: read here (1.8s)" && line != "" {
 				t.Errorf("the terminal shows the line %q", line)
 			}
 			delete(want, line)
@@ -196,7 +301,7 @@ func TestProgressBarsDoNotFlicker(t *testing.T) {
 		p := NewTalk(&term, "bundle", TalkOptions{Bars: true}).Progress(Step{Doing: "locking", Did: "locked"})
 		time.Sleep(200 * time.Millisecond)
 		p.End()
-		if want := "bundle: locked in 200ms\n"; term.raw.String() != want {
+		if want := "bundle: locked (200ms)\n"; term.raw.String() != want {
 			t.Errorf("wrote %q, want %q", term.raw.String(), want)
 		}
 	})

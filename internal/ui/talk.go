@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,11 +21,17 @@ type Talk struct {
 	bars  bool
 	now   func() time.Time
 
+	heartbeat time.Duration
+
 	mu       sync.Mutex // held while something is written
 	w        io.Writer
 	said     time.Time     // when the last line was written
 	drawn    *mpb.Progress // the bars on the terminal; nil while there is none
 	barCount int
+	live     []*Progress // steps that go on, the newest last
+	asking   int         // questions to the person in front; nothing is said meanwhile
+
+	requests requests
 }
 
 // TalkOptions are the options of [NewTalk]. The zero value says everything, in
@@ -33,13 +40,19 @@ type TalkOptions struct {
 	Quiet bool             // say only warnings
 	Bars  bool             // show progress as bars: for terminals
 	Now   func() time.Time // the clock; nil for the machine's
+	// Heartbeat is how long nothing is said at most while something goes on
+	// without bars; 20 seconds when 0.
+	Heartbeat time.Duration
 }
 
 // NewTalk returns a talk that writes to w as the named program.
 func NewTalk(w io.Writer, name string, opts TalkOptions) *Talk {
-	t := &Talk{w: w, name: name, quiet: opts.Quiet, bars: opts.Bars && !opts.Quiet, now: opts.Now}
+	t := &Talk{w: w, name: name, quiet: opts.Quiet, bars: opts.Bars && !opts.Quiet, now: opts.Now, heartbeat: opts.Heartbeat}
 	if t.now == nil {
 		t.now = time.Now
+	}
+	if t.heartbeat == 0 {
+		t.heartbeat = defaultHeartbeat
 	}
 	t.said = t.now()
 	return t
@@ -77,17 +90,44 @@ func (t *Talk) say(kind, text string) {
 	writeLines(writerFunc(t.write), t.name, kind, text)
 }
 
-// sayAfter says the text when nothing was said for the given time, and returns
-// when to ask again.
-func (t *Talk) sayAfter(silence time.Duration, text func() string) time.Duration {
+// breakSilence says how far the newest step is when nothing was said for the
+// time of a heartbeat and no bar shows it. It returns when to ask again.
+func (t *Talk) breakSilence() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	left := silence - t.now().Sub(t.said)
+	left := t.heartbeat - t.now().Sub(t.said)
 	if left > 0 {
 		return left
 	}
-	t.say("", text())
-	return silence
+	if len(t.live) > 0 && t.drawn == nil && t.asking == 0 {
+		t.say("", t.live[len(t.live)-1].still())
+	}
+	return t.heartbeat
+}
+
+// Asking keeps the talk silent while a person is asked something on the same
+// terminal, until the returned function is called. Lines of others still come.
+func (t *Talk) Asking() (answered func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asking++
+	return sync.OnceFunc(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.asking--
+	})
+}
+
+func (t *Talk) started(p *Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.live = append(t.live, p)
+}
+
+func (t *Talk) stopped(p *Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.live = slices.DeleteFunc(t.live, func(q *Progress) bool { return p == q })
 }
 
 // Writer writes what is no line of the talk, as a log of requests, to the same
