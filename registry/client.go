@@ -32,7 +32,10 @@ type Settings struct {
 	Home       string              // the user's home folder, for Docker's and Helm's files; empty: none are looked for there
 	Getenv     func(string) string // the environment: proxies, DOCKER_CONFIG, HELM_*, NETRC; nil: empty
 
-	Overrides map[string]string // reserved: upstream host or path to the cache to read from
+	// Where bytes are read from instead: HOST or HOST/PATH of an upstream, to
+	// that of a cache. oci://, https:// or http:// before an upstream speaks of
+	// registries or of chart repositories only. Nothing is written to a cache.
+	Overrides map[string]string
 
 	Concurrency  int           // connections kept per host; 0: 8
 	Retry        int           // tries after the first; 0: 5, negative: none
@@ -86,13 +89,14 @@ type Client struct {
 	hosts       *hostRules
 	credentials *credentialStore
 	charts      *chartRepositories
+	overrides   overrides
 
 	mu    sync.Mutex
 	repos map[string]*remoteClient // by host/path, so that logins are shared
 }
 
 // NewClient reads the certificate files that the settings name; a bad one is an
-// error that names it. Nothing is dialled.
+// error that names it, a bad override an *OverrideError. Nothing is dialled.
 func NewClient(settings Settings) (*Client, error) {
 	settings = settings.withDefaults()
 	if settings.ConfigFile != "" {
@@ -100,6 +104,10 @@ func NewClient(settings Settings) (*Client, error) {
 		if _, err := os.Stat(settings.ConfigFile); err != nil {
 			return nil, &CredentialsError{Host: "all registries", Source: settings.ConfigFile, Err: plainPathError(err)}
 		}
+	}
+	overrides, err := newOverrides(settings.Overrides)
+	if err != nil {
+		return nil, err
 	}
 	hosts := newHostRules(settings)
 	transport, err := newTransport(settings, hosts)
@@ -114,6 +122,7 @@ func NewClient(settings Settings) (*Client, error) {
 		hosts:       hosts,
 		credentials: newCredentialStore(settings),
 		charts:      newChartRepositories(settings, hosts),
+		overrides:   overrides,
 		repos:       map[string]*remoteClient{},
 	}, nil
 }
@@ -129,7 +138,6 @@ const (
 // repository is the access to one repository. Credentials may differ by path,
 // so each has a login of its own.
 func (c *Client) repository(r ref.Reference) *remote.Repository {
-	c.hosts.name(r.Host)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	login := c.repos[r.Name()]

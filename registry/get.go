@@ -15,7 +15,9 @@ import (
 // Login, roots and client certificate are those that Helm's repositories.yaml
 // has for base, else the login that netrc has for its host. A login goes to the
 // scheme, host and port of base and nowhere else, unless the repository's entry
-// says pass_credentials_all. The caller bounds what it reads, and closes it.
+// says pass_credentials_all. An override of the settings changes where the file
+// is read from; login and certificates are the cache's then. The caller bounds
+// what it reads, and closes it.
 //
 // Errors, also from the reader: *LocationError for an address that is none or
 // has a login in it, *NotFoundError, *DeniedError, *CredentialsError,
@@ -29,18 +31,28 @@ func (c *Client) Get(ctx context.Context, base, address string) (io.ReadCloser, 
 	if err != nil {
 		return nil, err
 	}
+	q := asked{ref: printAddress(file), what: "file"}
+	repository = c.overrides.address(repository, c.hosts)
+	cached := c.overrides.address(file, c.hosts)
+	if cached != file {
+		q.ref += " (read from " + printAddress(cached) + ")"
+		if origin(cached) != origin(repository) {
+			repository = cached
+		}
+	}
+	q.host = cached.Host
 	access, err := c.charts.access(repository)
 	if err != nil {
 		return nil, err
 	}
-	q := asked{ref: printAddress(file), host: file.Host, what: "file", login: access.source}
-	if repository.Scheme == "https" && file.Scheme == "http" && !listed(c.settings.PlainHTTPHosts, file.Host) {
-		return nil, c.translate(&transferError{&downgradeError{from: repository.Host, to: file.Host}}, q)
+	q.login = access.source
+	if repository.Scheme == "https" && cached.Scheme == "http" && !listed(c.settings.PlainHTTPHosts, cached.Host) {
+		return nil, c.translate(&transferError{&downgradeError{from: repository.Host, to: cached.Host}}, q)
 	}
 	if access.tls, err = c.ownTLS(access); err != nil {
 		return nil, err
 	}
-	return c.get(ctx, access, file, q)
+	return c.get(ctx, access, cached, q)
 }
 
 // get makes one request. What goes wrong while the answer is read is translated

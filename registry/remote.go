@@ -23,19 +23,35 @@ import (
 // remotePlace is a repository in a registry.
 type remotePlace struct {
 	client *Client
-	ref    ref.Reference
+	ref    ref.Reference // where requests go
+	named  string        // what it is called: where it is read in place of, else ref
 	repo   *remote.Repository
 	absent sync.Map // digests that a caller was told are not here, and may push next
 }
 
+// remote is a repository itself, to be written to.
 func (c *Client) remote(r ref.Reference) *remotePlace {
-	return &remotePlace{client: c, ref: r, repo: c.repository(r)}
+	c.hosts.name(r.Host)
+	return &remotePlace{client: c, ref: r, named: r.Name(), repo: c.repository(r)}
 }
 
-func (p *remotePlace) name() string { return schemeRegistry + p.ref.Name() }
+// reading is a repository, or what the overrides have in place of it.
+func (c *Client) reading(r ref.Reference) *remotePlace {
+	at := c.overrides.repository(r)
+	if at == r {
+		return c.remote(r)
+	}
+	return &remotePlace{client: c, ref: at, named: r.Name(), repo: c.repository(at)}
+}
+
+func (p *remotePlace) name() string { return schemeRegistry + p.named }
 
 func (p *remotePlace) failed(err error, what string, desc ocispec.Descriptor, reading bool) error {
-	return p.client.translate(err, asked{ref: p.name(), host: p.ref.Host, what: what, digest: desc.Digest, reading: reading})
+	place := p.name()
+	if p.ref.Name() != p.named {
+		place += " (read from " + p.ref.Name() + ")"
+	}
+	return p.client.translate(err, asked{ref: place, host: p.ref.Host, what: what, digest: desc.Digest, reading: reading})
 }
 
 func (p *remotePlace) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {

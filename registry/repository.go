@@ -32,7 +32,7 @@ func (c *Client) Repository(_ context.Context, name string) (*Repository, error)
 	if l.Ref.Tag != "" || l.Digest != "" {
 		return nil, &LocationError{Input: l.String(), Reason: "has a tag or digest where a repository is wanted", Meant: schemeRegistry + l.Ref.Name()}
 	}
-	return &Repository{c.remote(ref.Reference{Host: l.Ref.Host, Repository: l.Ref.Repository})}, nil
+	return &Repository{c.reading(ref.Reference{Host: l.Ref.Host, Repository: l.Ref.Repository})}, nil
 }
 
 // Fetch gives the content of a descriptor, checked as it is read. Content that

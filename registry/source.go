@@ -60,7 +60,7 @@ func (c *Client) Open(ctx context.Context, l Location) (*Source, error) {
 func (c *Client) List(ctx context.Context, l Location) ([]string, error) {
 	var p place
 	if l.Kind == Registry {
-		p = c.remote(l.Ref)
+		p = c.reading(l.Ref)
 	} else {
 		opened, err := openLocal(l)
 		if err != nil {
@@ -89,7 +89,7 @@ func openLocal(l Location) (*localPlace, error) {
 }
 
 func (c *Client) openRemote(ctx context.Context, l Location) (*Source, error) {
-	p := c.remote(l.Ref)
+	p := c.reading(l.Ref)
 	reference := l.Ref.Tag
 	if l.Digest != "" {
 		reference = l.Digest.String()

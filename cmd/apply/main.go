@@ -38,7 +38,7 @@ func program() flags.Program {
 		Version:  flags.Version,
 		Now:      time.Now,
 		Fallback: installWord,
-		Later:    []string{"rollback", "drift", "images", "follow", "--plan", "--plan-out", "--registry-override"},
+		Later:    []string{"rollback", "drift", "images", "follow", "--plan", "--plan-out"},
 		Words:    map[string]string{"delete": "uninstall", "list": "status", "diff": "plan"},
 		Commands: []*cli.Command{
 			planCommand(), installCommand(), statusCommand(), historyCommand(), siteCommand(),

@@ -149,9 +149,6 @@ func checkSite(path string, site *bundle.Site) error {
 			Hint:    "leave it out",
 		}
 	}
-	if site.Registry != nil && len(site.Registry.Overrides) > 0 {
-		return later("registry.overrides")
-	}
 	if site.Images == nil {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -50,6 +51,11 @@ func RegistrySettings(c *cli.Context, named ...registry.Location) (registry.Sett
 	if home, err := os.UserHomeDir(); err == nil {
 		s.Home = home
 	}
+	overrides, err := registryOverrides(c)
+	if err != nil {
+		return s, err
+	}
+	s.Overrides = overrides
 	for _, loc := range named {
 		if loc.Kind != registry.Registry {
 			continue
@@ -67,6 +73,23 @@ func RegistrySettings(c *cli.Context, named ...registry.Location) (registry.Sett
 		s.Wrap = func(rt http.RoundTripper) http.RoundTripper { return watch(log(rt)) }
 	}
 	return s, nil
+}
+
+// registryOverrides reads --registry-override. Whether both sides are hosts is
+// the registry's to say.
+func registryOverrides(c *cli.Context) (map[string]string, error) {
+	overrides := map[string]string{}
+	for _, word := range c.StringSlice("registry-override") {
+		upstream, cache, ok := strings.Cut(word, "=")
+		if !ok || upstream == "" || cache == "" {
+			return nil, &UsageError{Message: "--registry-override wants UPSTREAM=CACHE", Hint: "for example docker.io=cache.example/hub"} // the word may hold a password
+		}
+		if other, twice := overrides[upstream]; twice && other != cache {
+			return nil, Usagef("--registry-override %s stands there twice, with different caches", upstream)
+		}
+		overrides[upstream] = cache
+	}
+	return overrides, nil
 }
 
 // PolicyChoice returns what the flags and the known places say of the policy;
@@ -190,6 +213,11 @@ func (s SiteSettings) apply(c *cli.Context, settings *registry.Settings) {
 	settings.PlainHTTPHosts = append(settings.PlainHTTPHosts, r.PlainHTTPHosts...)
 	settings.InsecureHosts = append(settings.InsecureHosts, r.InsecureHosts...)
 	settings.TLSHosts = append(settings.TLSHosts, r.TLSHosts...)
+	for upstream, cache := range r.Overrides {
+		if _, given := settings.Overrides[upstream]; !given {
+			settings.Overrides[upstream] = cache
+		}
+	}
 }
 
 func (s SiteSettings) path(name string) string {

@@ -4,7 +4,9 @@
 //
 // It adds commands to those of testscript:
 //
-//	registry NAME [DIR]  starts a registry, in memory or over a folder, and puts its host:port into $NAME
+//	registry NAME [DIR]  starts a registry, in memory or over a folder, and puts its host:port into $NAME;
+//	                     -login=USER:PASSWORD wants a login, -token has a token service ask for it,
+//	                     -tls puts the authorities into NAME.pem
 //	serving NAME ARG…    runs "bundle serve" and puts its host:port into $NAME; what it says is in NAME.stderr
 //	serving stop NAME    interrupts it and wants it to end well
 //	chart DIR NAME VER   writes a small chart: a ConfigMap and a Deployment

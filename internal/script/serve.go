@@ -10,28 +10,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"waybill/internal/registrytest"
-	"waybill/registry"
 )
-
-// startRegistry starts a registry in memory, or one over a folder.
-func startRegistry(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 1 || len(args) > 2 {
-		ts.Fatalf("usage: registry NAME [FOLDER]")
-	}
-	var opts registrytest.Options
-	if len(args) == 2 {
-		server, err := registry.NewServer(registry.Location{Kind: registry.Layout, Path: ts.MkAbs(args[1])}, registry.ServerOptions{})
-		ts.Check(err)
-		ts.Defer(func() { ts.Check(server.Close()) })
-		opts.Handler = server
-	}
-	server, err := registrytest.Start(opts)
-	ts.Check(err)
-	ts.Defer(server.Close)
-	ts.Setenv(args[0], server.Host)
-}
 
 // scriptEnv is what of a script's environment a program in the background gets.
 var scriptEnv = []string{"PATH", "HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "TMPDIR", "NO_PROXY", "COSIGN_PASSWORD"}

@@ -121,8 +121,11 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		content     *registry.ContentError
 		busy        *registry.BusyError
 		credentials *registry.CredentialsError
+		override    *registry.OverrideError
 	)
 	switch {
+	case errors.As(err, &override):
+		return ExitUsage, "an override is UPSTREAM=CACHE, each HOST or HOST/PATH", true
 	case errors.As(err, &tag):
 		return ExitUsage, "", true
 	case errors.As(err, &location):
@@ -135,7 +138,7 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 	case errors.As(err, &notFound):
 		return ExitNotFound, "look at the spelling; `bundle list LOCATION` shows what is there", true
 	case errors.As(err, &denied):
-		return ExitNotFound, "log in to the registry (`docker login`, `helm registry login`), or ask for the right to this repository", true
+		return ExitNotFound, "log in (`bundle login HOST` to a registry, `helm repo add` or netrc for a chart repository), or ask for the right to read or write there", true
 	case errors.As(err, &unreachable):
 		return ExitUnreachable, "running it again is right once the host answers", true
 	case errors.As(err, &content):

@@ -29,6 +29,7 @@ func TestExitCodes(t *testing.T) {
 		"lint":                  {&bundle.LintError{}, ExitFailed},
 		"a busy layout":         {&registry.BusyError{}, ExitFailed},
 		"location":              {&registry.LocationError{}, ExitUsage},
+		"override":              {&registry.OverrideError{}, ExitUsage},
 		"choice":                {&registry.ChoiceError{}, ExitUsage},
 		"file":                  {&bundle.FileError{}, ExitUsage},
 		"no version":            {bundle.ErrNoVersion, ExitUsage},
