@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"sync"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content"
@@ -17,6 +18,9 @@ import (
 // target is what registry, archive and layout have in common for writing.
 type target interface {
 	oras.GraphTarget
+	putManifest(ctx context.Context, desc ocispec.Descriptor, data []byte) error
+	attach(ctx context.Context, subject ocispec.Descriptor, all []referrer) (missing map[digest.Digest]bool, err error)
+	lacksTag(ctx context.Context, tag string) bool
 	name() string
 	commit(ctx context.Context) error
 	abort() error

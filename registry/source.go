@@ -22,6 +22,7 @@ type place interface {
 	tags(ctx context.Context, fn func([]string) error) error
 	name() string
 	local() bool
+	finder() finder
 	Close() error
 }
 

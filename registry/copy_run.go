@@ -1,0 +1,249 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+	"sync"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+)
+
+// To brings what is planned to a target, as [Copy] does after planning.
+func (p *CopyPlan) To(ctx context.Context, dst *Destination, opts CopyOptions) (CopyResult, error) {
+	r := &copyRun{plan: p, dst: dst, opts: opts, failed: map[*copyNode]bool{}, mounts: newMounts(p.src, dst)}
+	r.result.Undetermined = p.Undetermined()
+	if opts.OnPlanned != nil {
+		size := p.Size()
+		opts.OnPlanned(size.Objects, size.Bytes)
+	}
+	err := r.all(ctx)
+	slices.SortFunc(r.result.LeftOut, func(a, b ocispec.Descriptor) int { return bytes.Compare([]byte(a.Digest), []byte(b.Digest)) })
+	if err == nil && len(r.problems) > 0 {
+		err = joinProblems(r.problems)
+	}
+	return r.result, err
+}
+
+// copyRun is one copy to one target.
+type copyRun struct {
+	plan   *CopyPlan
+	dst    *Destination
+	opts   CopyOptions
+	mounts *mounts
+
+	mu       sync.Mutex
+	result   CopyResult
+	failed   map[*copyNode]bool // not at the target, nor is what needs it
+	problems []error
+	sent     []*copyNode
+}
+
+func (r *copyRun) all(ctx context.Context) error {
+	err := each(ctx, r.opts.Concurrency, len(r.plan.blobs), func(ctx context.Context, i int) error {
+		return r.blob(ctx, r.plan.blobs[i])
+	})
+	if err != nil {
+		return err
+	}
+	for _, group := range r.plan.manifests {
+		err := each(ctx, r.opts.Concurrency, len(group), func(ctx context.Context, i int) error {
+			return r.manifest(ctx, group[i])
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := r.attachAll(ctx); err != nil {
+		return err
+	}
+	return each(ctx, r.opts.Concurrency, len(r.sent), func(ctx context.Context, i int) error {
+		return r.readBack(ctx, r.sent[i])
+	})
+}
+
+// blob sees to it that a blob is at the target.
+func (r *copyRun) blob(ctx context.Context, n *copyNode) error {
+	there, err := r.dst.Exists(ctx, n.desc)
+	if err != nil {
+		return r.target(n, "looking for", err)
+	}
+	if there {
+		r.skipped(n)
+		return nil
+	}
+	if r.opts.OnStart != nil {
+		r.opts.OnStart(n.desc, n.of())
+	}
+	if r.mounts.try(ctx, n.desc) {
+		r.mounted(n)
+		return nil
+	}
+	rc, err := r.plan.src.Fetch(ctx, n.desc)
+	if err == nil {
+		err = r.send(ctx, n, rc)
+	} else {
+		err = r.source(n, "reading", err)
+	}
+	switch {
+	case err == nil:
+		r.copied(n)
+	case n.foreign && isContentProblem(err):
+		r.leftOut(n)
+	default:
+		return r.problem(n, err)
+	}
+	return nil
+}
+
+// send pushes a blob and says which side failed.
+func (r *copyRun) send(ctx context.Context, n *copyNode, rc io.ReadCloser) error {
+	defer rc.Close() // it was only read from
+	reader := &sourceReader{r: rc, onBytes: r.opts.OnBytes}
+	err := r.dst.Push(ctx, n.desc, reader)
+	if err == nil {
+		return nil
+	}
+	if reader.err != nil {
+		return r.source(n, "reading", reader.err)
+	}
+	return r.target(n, "writing", err)
+}
+
+// sourceReader keeps the source's failure apart from the target's.
+type sourceReader struct {
+	r       io.Reader
+	onBytes func(int)
+	err     error
+}
+
+func (s *sourceReader) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if n > 0 && s.onBytes != nil {
+		s.onBytes(n)
+	}
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+// manifest sees to it that a manifest is at the target, once all its parts are.
+func (r *copyRun) manifest(ctx context.Context, n *copyNode) error {
+	if r.lacksParts(n) {
+		return nil
+	}
+	there, err := r.dst.Exists(ctx, n.desc)
+	if err != nil {
+		return r.target(n, "looking for", err)
+	}
+	if there {
+		r.skipped(n)
+		return nil
+	}
+	data, err := r.plan.manifestData(ctx, n)
+	if err != nil {
+		return r.problem(n, err)
+	}
+	if err := r.dst.target.putManifest(ctx, n.desc, data); err != nil {
+		return r.target(n, "writing", err)
+	}
+	r.copied(n)
+	return nil
+}
+
+func (r *copyRun) lacksParts(n *copyNode) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, part := range n.parts {
+		if r.failed[part] {
+			r.failed[n] = true
+		}
+	}
+	return r.failed[n]
+}
+
+// problem notes content that the source has not got, or not right; the copy
+// goes on without it and without what needs it. Any other failure comes back.
+func (r *copyRun) problem(n *copyNode, err error) error {
+	failed := new(CopyError)
+	if !asCopyError(err, &failed) || failed.Side != "source" || !isContentProblem(err) {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed[n] = true
+	r.problems = append(r.problems, err)
+	return nil
+}
+
+// readBack reads what was sent: success is said of what is there.
+func (r *copyRun) readBack(ctx context.Context, n *copyNode) error {
+	var err error
+	if isManifest(n.desc.MediaType) {
+		_, err = content.FetchAll(ctx, r.dst, n.desc)
+	} else {
+		var there bool
+		if there, err = r.dst.Exists(ctx, n.desc); err == nil && !there {
+			err = missing(r.dst.target.name(), n.desc)
+		}
+	}
+	if err != nil {
+		return r.target(n, "reading back", err)
+	}
+	return nil
+}
+
+func (r *copyRun) source(n *copyNode, step string, err error) error {
+	return r.fail("source", r.plan.src.place.name(), n, step, err)
+}
+
+func (r *copyRun) target(n *copyNode, step string, err error) error {
+	return r.fail("target", r.dst.target.name(), n, step, err)
+}
+
+func (r *copyRun) fail(side, ref string, n *copyNode, step string, err error) error {
+	failed := new(CopyError)
+	if asCopyError(err, &failed) {
+		return err
+	}
+	return &CopyError{Side: side, Ref: ref, Digest: n.desc.Digest, Of: n.of(), Step: step, Err: err}
+}
+
+func (r *copyRun) copied(n *copyNode) {
+	r.count(&r.result.Copied, n, true)
+	if r.opts.OnCopied != nil {
+		r.opts.OnCopied(n.desc, n.of())
+	}
+}
+
+func (r *copyRun) mounted(n *copyNode) {
+	r.count(&r.result.Mounted, n, true)
+	if r.opts.OnCopied != nil {
+		r.opts.OnCopied(n.desc, n.of())
+	}
+}
+
+func (r *copyRun) skipped(n *copyNode) {
+	r.count(&r.result.Skipped, n, false)
+	if r.opts.OnSkipped != nil {
+		r.opts.OnSkipped(n.desc, n.of())
+	}
+}
+
+func (r *copyRun) leftOut(n *copyNode) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.LeftOut = append(r.result.LeftOut, n.desc)
+}
+
+func (r *copyRun) count(amount *Amount, n *copyNode, sent bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	amount.add(n.desc)
+	if sent {
+		r.sent = append(r.sent, n)
+	}
+}
