@@ -45,48 +45,36 @@ func (m *mounts) try(ctx context.Context, desc ocispec.Descriptor) bool {
 }
 
 func (m *mounts) ask(ctx context.Context, desc ocispec.Descriptor) bool {
-	repo := m.to.repo
-	scheme := "https"
-	if repo.PlainHTTP {
-		scheme = "http"
-	}
-	at := url.URL{
-		Scheme: scheme, Host: repo.Reference.Host(), Path: "/v2/" + repo.Reference.Repository + "/blobs/uploads/",
-		RawQuery: url.Values{"mount": {desc.Digest.String()}, "from": {m.from.ref.Repository}}.Encode(),
-	}
-	asking := auth.AppendRepositoryScope(ctx, repo.Reference, auth.ActionPull, auth.ActionPush)
-	from := repo.Reference
-	from.Repository = m.from.ref.Repository
-	asking = auth.AppendRepositoryScope(asking, from, auth.ActionPull)
-	req, err := http.NewRequestWithContext(asking, http.MethodPost, at.String(), nil)
+	at := m.to.uploads()
+	at.RawQuery = url.Values{"mount": {desc.Digest.String()}, "from": {m.from.ref.Repository}}.Encode()
+	own, from := m.to.repo.Reference, m.from.repo.Reference
+	ctx = auth.AppendRepositoryScope(once(ctx), own, auth.ActionPull, auth.ActionPush)
+	ctx = auth.AppendRepositoryScope(ctx, from, auth.ActionPull)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), nil)
 	if err != nil {
 		return false
 	}
-	resp, err := repo.Client.Do(req)
+	resp, err := m.to.do(req)
 	if err != nil {
 		return false
 	}
 	drain(resp.Body)
-	if resp.StatusCode == http.StatusAccepted { // a session was offered instead
-		m.cancel(ctx, resp)
+	if resp.StatusCode == http.StatusAccepted {
+		m.to.offers.Store(desc.Digest, resp) // a session to go on with
 	}
 	said := resp.Header.Get("Docker-Content-Digest")
 	return resp.StatusCode == http.StatusCreated && (said == "" || said == desc.Digest.String())
 }
 
-// cancel ends an upload session that nobody will use, as far as the registry lets
-// itself be told.
-func (m *mounts) cancel(ctx context.Context, resp *http.Response) {
-	at, err := resp.Location()
-	if err != nil {
+// drop takes back a session that was offered and is not gone on with.
+func (m *mounts) drop(ctx context.Context, desc ocispec.Descriptor) {
+	if m == nil {
 		return
 	}
-	ctx = auth.AppendRepositoryScope(ctx, m.to.repo.Reference, auth.ActionPull, auth.ActionPush)
-	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, at.String(), nil)
-	if err != nil {
-		return
-	}
-	if resp, err := m.to.repo.Client.Do(req); err == nil {
-		drain(resp.Body)
+	if offer, ok := m.to.offers.LoadAndDelete(desc.Digest); ok {
+		u := &blobUpload{place: m.to, desc: desc}
+		if u.accept(offer.(*http.Response)) == nil {
+			u.cancel(auth.AppendRepositoryScope(ctx, m.to.repo.Reference, auth.ActionPull, auth.ActionPush))
+		}
 	}
 }

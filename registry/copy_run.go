@@ -87,6 +87,7 @@ func (r *copyRun) blob(ctx context.Context, n *copyNode) error {
 	} else {
 		err = r.source(n, "reading", err)
 	}
+	r.mounts.drop(ctx, n.desc)
 	switch {
 	case err == nil:
 		r.copied(n)

@@ -644,11 +644,20 @@ func TestCopyMounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			cargo.holds(t, c, to+":1.0.0")
-			asked := 0
+			asked, begun := 0, 0
 			for _, r := range reg.Requests() {
 				if strings.Contains(r.Query, "mount=") {
 					asked++
 				}
+				if r.Method == http.MethodPost {
+					begun++
+				}
+			}
+			if n := reg.Sessions(); n != 0 {
+				t.Errorf("%d uploads were left open", n)
+			}
+			if answer == http.StatusAccepted && begun != result.Copied.Objects-manifestsOf(cargo) {
+				t.Errorf("%d uploads begun for %d blobs: the session that was offered is not gone on with", begun, result.Copied.Objects-manifestsOf(cargo))
 			}
 			if answer == http.StatusCreated {
 				if result.Mounted.Objects == 0 || asked != result.Mounted.Objects {
@@ -659,6 +668,16 @@ func TestCopyMounts(t *testing.T) {
 			}
 		})
 	}
+}
+
+func manifestsOf(c cargo) int {
+	unique := map[digest.Digest]bool{}
+	for _, p := range c.pieces {
+		if strings.Contains(p.desc.MediaType, ".manifest.") || strings.Contains(p.desc.MediaType, ".index.") {
+			unique[p.desc.Digest] = true
+		}
+	}
+	return len(unique)
 }
 
 // Nothing of another registry's is named to a registry.

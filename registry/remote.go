@@ -27,6 +27,7 @@ type remotePlace struct {
 	named  string        // what it is called: where it is read in place of, else ref
 	repo   *remote.Repository
 	absent sync.Map // digests that a caller was told are not here, and may push next
+	offers sync.Map // by digest, the answers that opened a session for it without being asked to
 }
 
 // remote is a repository itself, to be written to.

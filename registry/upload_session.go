@@ -16,14 +16,22 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// begin opens a session.
+// begin opens a session, or takes one that was offered.
 func (u *blobUpload) begin(ctx context.Context) error {
 	u.step = "opening the upload"
 	u.starts++
+	if offer, ok := u.place.offers.LoadAndDelete(u.desc.Digest); ok {
+		return u.accept(offer.(*http.Response))
+	}
 	resp, err := u.send(ctx, http.MethodPost, u.place.uploads(), uploadPiece{}, http.Header{}, http.StatusAccepted)
 	if err != nil {
 		return err
 	}
+	return u.accept(resp)
+}
+
+// accept goes on with the session that an answer opened.
+func (u *blobUpload) accept(resp *http.Response) error {
 	if resp.Header.Get("Location") == "" {
 		return &ResponseError{Host: u.place.ref.Host, Ref: u.place.name(), Status: resp.StatusCode, Reason: "an upload was opened without saying where"}
 	}
