@@ -29,6 +29,7 @@ type Settings struct {
 	TLSHosts       []string // TLS although on the loopback
 
 	ConfigFile string              // credentials are looked for here and nowhere else; else Docker's and Helm's files
+	MakeConfig bool                // ConfigFile need not be there: Login makes it
 	Home       string              // the user's home folder, for Docker's and Helm's files; empty: none are looked for there
 	Getenv     func(string) string // the environment: proxies, DOCKER_CONFIG, HELM_*, NETRC; nil: empty
 
@@ -99,7 +100,7 @@ type Client struct {
 // error that names it, a bad override an *OverrideError. Nothing is dialled.
 func NewClient(settings Settings) (*Client, error) {
 	settings = settings.withDefaults()
-	if settings.ConfigFile != "" {
+	if settings.ConfigFile != "" && !settings.MakeConfig {
 		// A file that was asked for must be there; the usual ones need not.
 		if _, err := os.Stat(settings.ConfigFile); err != nil {
 			return nil, &CredentialsError{Host: "all registries", Source: settings.ConfigFile, Err: plainPathError(err)}
@@ -142,12 +143,7 @@ func (c *Client) repository(r ref.Reference) *remote.Repository {
 	defer c.mu.Unlock()
 	login := c.repos[r.Name()]
 	if login == nil {
-		login = &remoteClient{host: r.Host, auth: &auth.Client{
-			Client:     c.http,
-			Header:     http.Header{"User-Agent": {c.settings.UserAgent}},
-			Cache:      auth.NewCache(),
-			Credential: c.credentials.forRepository(r),
-		}}
+		login = c.newLogin(r.Host, auth.NewCache(), c.credentials.forRepository(r))
 		c.repos[r.Name()] = login
 	}
 	return &remote.Repository{

@@ -249,9 +249,8 @@ func (e configEntry) credential() (auth.Credential, error) {
 // askHelper runs docker-credential-HELPER. That it knows nothing is no error,
 // that it fails is one.
 func askHelper(ctx context.Context, helper, file, key string) (auth.Credential, string, error) {
-	source := fmt.Sprintf("docker-credential-%s (named in %s)", helper, file)
 	cred, err := credentials.NewNativeStore(helper).Get(ctx, key)
-	return cred, source, err
+	return cred, helperPlace(helper, file), err
 }
 
 // prefixes gives host/a/b, host/a, host.

@@ -44,6 +44,9 @@ func (c *Client) translate(err error, q asked) error {
 		return &NotFoundError{Host: q.host, Ref: q.ref, What: q.what, Err: err}
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return &DeniedError{Host: q.host, Ref: q.ref, What: q.named(), Status: http.StatusUnauthorized, Credentials: c.loginSource(q), Err: err}
+	case errors.As(err, &transfer) && !isNetwork(err) && !as[*url.Error](err) && !isRefusal(err):
+		// The way was open: what failed is getting a token, or a login for it.
+		return &DeniedError{Host: q.host, Ref: q.ref, What: q.named(), Status: http.StatusUnauthorized, Credentials: c.loginSource(q), Reason: printable(err.Error()), Err: err}
 	case errors.As(err, &transfer), isNetwork(err):
 		host := failedHost(err, q.host)
 		return &UnreachableError{Host: host, Ref: q.ref, What: q.named(), Reason: plainCause(err, host), Err: err}
@@ -52,6 +55,9 @@ func (c *Client) translate(err error, q asked) error {
 	}
 	return fmt.Errorf("%s: %s: %w", q.ref, q.what, err)
 }
+
+// isRefusal says whether a request was not made because of where it would go.
+func isRefusal(err error) bool { return as[*downgradeError](err) || as[*realmError](err) }
 
 // named is what was asked for when it says more than the place: it has a name of
 // its own.
@@ -162,12 +168,15 @@ func failedHost(err error, host string) string {
 func plainCause(err error, host string) string {
 	var dns *net.DNSError
 	var downgrade *downgradeError
+	var realm *realmError
 	var idle *idleError
 	var netErr net.Error
 	var timedOut interface{ Timeout() bool }
 	switch {
 	case errors.As(err, &downgrade):
 		return downgrade.Error()
+	case errors.As(err, &realm):
+		return realm.Error()
 	case errors.As(err, &idle):
 		return idle.Error()
 	case errors.As(err, &dns) && dns.IsNotFound:

@@ -37,13 +37,14 @@ func program() flags.Program {
 		Version: flags.Version,
 		Now:     time.Now,
 		Later: []string{
-			"init", "diff", "copy", "save", "load", "inventory", "export", "attest", "sbom", "login", "logout", "completion",
+			"init", "diff", "copy", "save", "load", "inventory", "export", "attest", "sbom", "completion",
 			"--keyless", "--strict", "--outdated", "--anchor-tags", "--tlog-upload", "--no-resolve", "--probe", "--all",
 		},
 		Words: map[string]string{"push": "copy", "mirror": "copy", "pull": "save", "ls": "list"},
 		Commands: []*cli.Command{
 			lintCommand(), lockCommand(), imagesCommand(), buildCommand(),
 			signCommand(), verifyCommand(), serveCommand(), inspectCommand(), listCommand(), tagCommand(),
+			loginCommand(), logoutCommand(),
 			keygenCommand(), schemaCommand(), flags.VersionCommand("bundle"),
 		},
 	}
