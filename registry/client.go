@@ -2,6 +2,7 @@ package registry
 
 import (
 	"net/http"
+	"net/url"
 	"os"
 	"sync"
 	"time"
@@ -166,11 +167,20 @@ type remoteClient struct {
 
 func (c *remoteClient) Do(req *http.Request) (*http.Response, error) {
 	resp, err := c.auth.Do(req)
+	if err != nil && !as[*url.Error](err) {
+		return nil, &loginError{err}
+	}
 	if err != nil {
 		return nil, &transferError{err}
 	}
 	return resp, nil
 }
+
+// loginError is a request that was not made, or not again, because there was no
+// token or no login for it: the way to the host was open.
+type loginError struct{ error }
+
+func (e *loginError) Unwrap() error { return e.error }
 
 // transferError is a request that got no answer.
 type transferError struct{ error }

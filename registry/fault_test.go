@@ -280,41 +280,6 @@ func caFile(t *testing.T, reg *registrytest.Server) string {
 	return file
 }
 
-// Every kind of request works with the private authority's file and fails
-// without it, naming host and issuer.
-func TestPrivateAuthority(t *testing.T) {
-	reg, s := registrytest.New(t, registrytest.Options{TLS: true}), newSample(t, "one")
-	at := "oci://" + reg.Host + "/shop"
-	trusting := registry.Settings{TLSHosts: []string{reg.Host}, CAFiles: []string{caFile(t, reg)}}
-	insecure := registry.Settings{TLSHosts: []string{reg.Host}, InsecureHosts: []string{"127.0.0.1"}}
-	named := registry.Settings{TLSHosts: []string{"127.0.0.1"}, Insecure: true}
-	for _, settings := range []registry.Settings{trusting, insecure, named} {
-		c := client(t, settings)
-		store(t, c, at, "1.0.0", s)
-		contractContent(t, open(t, c, at+":1.0.0"), s)
-	}
-	c, src := client(t, registry.Settings{TLSHosts: []string{reg.Host}}), open(t, client(t, trusting), at+":1.0.0")
-	dst, err := c.Create(t.Context(), location(t, at))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, err := range map[string]error{
-		"open":         func() error { _, err := c.Open(t.Context(), src.Location); return err }(),
-		"tags":         func() error { _, err := c.List(t.Context(), src.Location); return err }(),
-		"fetch":        func() error { _, err := dst.Fetch(t.Context(), s.imageLayer.desc); return err }(),
-		"exists":       func() error { _, err := dst.Exists(t.Context(), s.imageLayer.desc); return err }(),
-		"resolve":      func() error { _, err := dst.Resolve(t.Context(), "1.0.0"); return err }(),
-		"predecessors": func() error { _, err := dst.Predecessors(t.Context(), s.root.desc); return err }(),
-		"push":         dst.Push(t.Context(), s.chart.desc, strings.NewReader(string(s.chart.data))),
-		"tag":          dst.Tag(t.Context(), s.root.desc, "1.0.0"),
-	} {
-		var unreachable *registry.UnreachableError
-		if !errors.As(err, &unreachable) || unreachable.Host != reg.Host || !strings.Contains(err.Error(), "unknown authority") || !strings.Contains(err.Error(), "authority of the registry") {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-}
-
 func TestUnreachable(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -27,22 +27,26 @@ type web struct {
 
 func newWeb(t *testing.T, tls bool, answer http.HandlerFunc) *web {
 	t.Helper()
-	w := &web{}
-	handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		user, password, _ := r.BasicAuth()
-		w.mu.Lock()
-		w.seen = append(w.seen, r.URL.Path+" "+user+":"+password)
-		w.mu.Unlock()
-		answer(rw, r)
-	})
-	w.Server = httptest.NewUnstartedServer(handler)
-	w.Config.ErrorLog = log.New(io.Discard, "", 0)
+	w := newUnstartedWeb(answer)
 	if tls {
 		w.StartTLS()
 	} else {
 		w.Start()
 	}
 	t.Cleanup(w.Close)
+	return w
+}
+
+func newUnstartedWeb(answer http.HandlerFunc) *web {
+	w := &web{}
+	w.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		w.mu.Lock()
+		w.seen = append(w.seen, r.URL.Path+" "+user+":"+password)
+		w.mu.Unlock()
+		answer(rw, r)
+	}))
+	w.Config.ErrorLog = log.New(io.Discard, "", 0)
 	return w
 }
 

@@ -44,8 +44,7 @@ func (c *Client) translate(err error, q asked) error {
 		return &NotFoundError{Host: q.host, Ref: q.ref, What: q.what, Err: err}
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return &DeniedError{Host: q.host, Ref: q.ref, What: q.named(), Status: http.StatusUnauthorized, Credentials: c.loginSource(q), Err: err}
-	case errors.As(err, &transfer) && !isNetwork(err) && !as[*url.Error](err) && !isRefusal(err):
-		// The way was open: what failed is getting a token, or a login for it.
+	case as[*loginError](err):
 		return &DeniedError{Host: q.host, Ref: q.ref, What: q.named(), Status: http.StatusUnauthorized, Credentials: c.loginSource(q), Reason: printable(err.Error()), Err: err}
 	case errors.As(err, &transfer), isNetwork(err):
 		host := failedHost(err, q.host)
@@ -55,9 +54,6 @@ func (c *Client) translate(err error, q asked) error {
 	}
 	return fmt.Errorf("%s: %s: %w", q.ref, q.what, err)
 }
-
-// isRefusal says whether a request was not made because of where it would go.
-func isRefusal(err error) bool { return as[*downgradeError](err) || as[*realmError](err) }
 
 // named is what was asked for when it says more than the place: it has a name of
 // its own.
