@@ -37,11 +37,17 @@ type Options struct {
 	// Dir is where kubeconfig, logs and audit log are kept; it is created where absent and stays. The cluster's state,
 	// in its sub-folder state, never outlives the cluster. Default: a temporary folder, removed at the end.
 	Dir string
+	// Listen is the address (IP:PORT) that the API server serves. Default: a free port of the loopback.
+	Listen string
+	// NoNode leaves out the node that pretends: pods and claims wait until a real kubelet joins the cluster.
+	NoNode bool
 }
 
 // A Cluster is a running control plane with its node.
 type Cluster struct {
 	dir       string
+	listen    string
+	noNode    bool
 	server    string
 	authority *authority
 	programs  *group
@@ -72,7 +78,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(remove))
 	}
-	c := &Cluster{dir: dir, programs: g, stopNode: func() {}}
+	c := &Cluster{dir: dir, listen: opts.Listen, noNode: opts.NoNode, programs: g, stopNode: func() {}}
 	start, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := c.start(start, programs, state); err != nil {
@@ -127,10 +133,24 @@ func (c *Cluster) start(ctx context.Context, programs Programs, state string) er
 	if err != nil {
 		return err
 	}
+	if c.noNode {
+		return controllers.waitUntil(ctx, func(ctx context.Context) error { return hasAccount(ctx, client) })
+	}
 	if err := c.startNode(ctx); err != nil {
 		return fmt.Errorf("starting the node: %w", err)
 	}
 	return controllers.waitUntil(ctx, func(ctx context.Context) error { return usable(ctx, client) })
+}
+
+// Run starts a further program as a part of the cluster: it ends with the cluster, what it says goes to NAME.log in the
+// cluster's folder, and its environment holds nothing but the search path. Run returns once ready returns nil; an error
+// tells the end of the log of a program that ended before, or did not get ready while the context allowed it.
+func (c *Cluster) Run(ctx context.Context, ready func(context.Context) error, path string, args ...string) error {
+	p, err := c.programs.start(path, c.dir, args...)
+	if err != nil {
+		return err
+	}
+	return p.waitUntil(ctx, ready)
 }
 
 // startNode starts the node as a user of its own, so that its writes can be told from those of a test.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -42,10 +43,11 @@ func (c *Cluster) prepare(state string) (files, error) {
 		return files{}, fmt.Errorf("choosing free ports: %w", err)
 	}
 	f.etcdURL = "http://" + addresses[0]
-	if f.serverHost, f.serverPort, err = net.SplitHostPort(addresses[1]); err != nil {
+	serve := cmp.Or(c.listen, addresses[1])
+	if f.serverHost, f.serverPort, err = net.SplitHostPort(serve); err != nil {
 		return files{}, err
 	}
-	c.server = "https://" + addresses[1]
+	c.server = "https://" + serve
 	if c.authority, err = newAuthority(); err != nil {
 		return files{}, fmt.Errorf("making a certificate authority: %w", err)
 	}
@@ -162,23 +164,32 @@ func (c *Cluster) startServer(ctx context.Context, programs Programs, f files) e
 }
 
 func (c *Cluster) startControllers(programs Programs, f files) (*program, error) {
-	return c.programs.start(programs["kube-controller-manager"], c.dir,
-		"--kubeconfig="+f.controllers,
+	args := []string{
+		"--kubeconfig=" + f.controllers,
 		"--secure-port=0",
 		"--leader-elect=false",
 		"--use-service-account-credentials",
-		"--service-account-private-key-file="+f.accounts,
-		"--root-ca-file="+f.ca,
-		// The node is a part of the process that started all this: it is there as long as the cluster, no heartbeat needed.
-		"--node-monitor-grace-period=8760h",
+		"--service-account-private-key-file=" + f.accounts,
+		"--root-ca-file=" + f.ca,
 		"--kube-api-qps=200",
 		"--kube-api-burst=400",
-	)
+	}
+	if !c.noNode {
+		// The node is a part of the process that started all this: it is there as long as the cluster, no heartbeat needed.
+		args = append(args, "--node-monitor-grace-period=8760h")
+	}
+	return c.programs.start(programs["kube-controller-manager"], c.dir, args...)
 }
 
-// usable reports whether pods can be created: the node is Ready and the default service account exists.
+// hasAccount reports whether the default service account exists, without which no pod can be created.
+func hasAccount(ctx context.Context, client kubernetes.Interface) error {
+	_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+	return err
+}
+
+// usable reports whether pods can be created and will run: the default service account exists and the node is Ready.
 func usable(ctx context.Context, client kubernetes.Interface) error {
-	if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
+	if err := hasAccount(ctx, client); err != nil {
 		return err
 	}
 	node, err := client.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})

@@ -18,28 +18,37 @@ import (
 	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
-// ErrNoPrograms reports that not all programs of the control plane are on this machine yet.
-var ErrNoPrograms = errors.New("kube-apiserver, kube-controller-manager and etcd are not all there: run make cluster, or name a folder that has them in WAYBILL_CLUSTER_BIN or KUBEBUILDER_ASSETS")
+// ErrNoPrograms reports that not all programs of the control plane, or of the further ones asked for, are on this machine
+// yet.
+var ErrNoPrograms = errors.New("not on this machine yet: run make cluster, or name a folder that has them in WAYBILL_CLUSTER_BIN or KUBEBUILDER_ASSETS")
 
-// Programs are paths of programs by their names: etcd, kube-apiserver, kube-controller-manager.
+// Programs are paths of programs by their names: etcd, kube-apiserver, kube-controller-manager, and further ones that were
+// asked for.
 type Programs map[string]string
 
 // A source is where one program comes from, and how long its first build takes on two cores.
 type source struct{ name, path, takes string }
 
-// sources are the programs, the quickest build first.
-func sources() []source {
-	return []source{
+// sources are the programs, the quickest build first: those of the control plane and the further ones, which run pods on a
+// real machine.
+func sources(further []string) []source {
+	control := []source{
 		{"etcd", "go.etcd.io/etcd/server/v3", "a minute or two"},
 		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", "ten to twenty minutes"},
 		{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", "two to five minutes"},
 	}
+	return slices.Concat(control, slices.DeleteFunc([]source{
+		{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler", "one to three minutes"},
+		{"kubelet", "k8s.io/kubernetes/cmd/kubelet", "three to six minutes"},
+	}, func(s source) bool { return !slices.Contains(further, s.name) }))
 }
 
-// Find finds each program in the folder that WAYBILL_CLUSTER_BIN names, else in that of KUBEBUILDER_ASSETS (which has no
-// controller manager, as setup-envtest fills it), else in the cache of [Build]. It builds nothing. Errors:
-// [ErrNoPrograms]; another one for a folder that was named and has none of them.
-func Find() (Programs, error) {
+// Find finds each program of the control plane, and the further ones named (kube-scheduler, kubelet), in the folder that
+// WAYBILL_CLUSTER_BIN names, else in that of KUBEBUILDER_ASSETS (which has no controller manager, as setup-envtest fills
+// it), else in the cache of [Build]. It builds nothing. Errors: [ErrNoPrograms]; another one for a folder that was named
+// and has none of them.
+func Find(further ...string) (Programs, error) {
+	wanted := sources(further)
 	found := Programs{}
 	for _, name := range []string{"WAYBILL_CLUSTER_BIN", "KUBEBUILDER_ASSETS"} {
 		dir := os.Getenv(name)
@@ -50,27 +59,27 @@ func Find() (Programs, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !found.add(dir) {
+		if !found.add(dir, wanted) {
 			return nil, fmt.Errorf("%s is %s, which has none of the cluster's programs", name, dir)
 		}
 	}
-	if len(found.missing()) == 0 {
+	if len(found.missing(wanted)) == 0 {
 		return found, nil
 	}
 	tools, err := findTools()
 	if err != nil {
 		return nil, err
 	}
-	found.add(tools.cache)
-	if len(found.missing()) > 0 {
-		return nil, ErrNoPrograms
+	found.add(tools.cache, wanted)
+	if missing := found.missing(wanted); len(missing) > 0 {
+		return nil, fmt.Errorf("%s: %w", strings.Join(missingNames(missing), ", "), ErrNoPrograms)
 	}
 	return found, nil
 }
 
 // add adds what a folder has and was not found before, and reports whether it has some.
-func (p Programs) add(dir string) (some bool) {
-	for _, s := range sources() {
+func (p Programs) add(dir string, wanted []source) (some bool) {
+	for _, s := range wanted {
 		path := filepath.Join(dir, s.name)
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 			continue
@@ -83,9 +92,16 @@ func (p Programs) add(dir string) (some bool) {
 	return some
 }
 
-// missing are the programs that were not found.
-func (p Programs) missing() []source {
-	return slices.DeleteFunc(sources(), func(s source) bool { return p[s.name] != "" })
+// missing are those wanted that were not found.
+func (p Programs) missing(wanted []source) []source {
+	return slices.DeleteFunc(slices.Clone(wanted), func(s source) bool { return p[s.name] != "" })
+}
+
+func missingNames(missing []source) (names []string) {
+	for _, s := range missing {
+		names = append(names, s.name)
+	}
+	return names
 }
 
 // Available reports whether [Find] finds the programs.
@@ -96,8 +112,8 @@ func Available() bool {
 
 // Build is [Find], but first builds into the cache what is missing there; what it does and how long that may take goes
 // to log. Two builds at once wait for each other, and one that was killed leaves no half-made program.
-func Build(ctx context.Context, log io.Writer) (Programs, error) {
-	found, err := Find()
+func Build(ctx context.Context, log io.Writer, further ...string) (Programs, error) {
+	found, err := Find(further...)
 	if !errors.Is(err, ErrNoPrograms) {
 		return found, err
 	}
@@ -113,14 +129,15 @@ func Build(ctx context.Context, log io.Writer) (Programs, error) {
 		return nil, fmt.Errorf("waiting for another build of cluster programs: %w", err)
 	}
 	defer unlock()
+	wanted := sources(further)
 	cached := Programs{}
-	cached.add(tools.cache)
-	for _, s := range cached.missing() {
+	cached.add(tools.cache, wanted)
+	for _, s := range cached.missing(wanted) {
 		if err := tools.build(ctx, s, log); err != nil {
 			return nil, fmt.Errorf("building %s: %w", s.name, err)
 		}
 	}
-	return Find()
+	return Find(further...)
 }
 
 // tools is the Go module beside this package that pins the programs.

@@ -60,6 +60,24 @@ func TestFind(t *testing.T) {
 	}
 }
 
+func TestFindFurtherPrograms(t *testing.T) {
+	isolate(t)
+	bin := t.TempDir()
+	t.Setenv("WAYBILL_CLUSTER_BIN", bin)
+	fill(t, bin, "etcd", "kube-apiserver", "kube-controller-manager", "kubelet")
+	if _, err := Find("kubelet", "kube-scheduler"); !errors.Is(err, ErrNoPrograms) || !strings.HasPrefix(err.Error(), "kube-scheduler: ") {
+		t.Errorf("the missing one is named: %v", err)
+	}
+	fill(t, bin, "kube-scheduler")
+	found, err := Find("kubelet", "kube-scheduler")
+	if err != nil || found["kubelet"] != filepath.Join(bin, "kubelet") || len(found) != 5 {
+		t.Errorf("all there: %v, %v", found, err)
+	}
+	if found, err := Find(); err != nil || len(found) != 3 {
+		t.Errorf("only what is asked for: %v, %v", found, err)
+	}
+}
+
 // fakeGo puts a go before the real one that does what the script says; the output's path is in $out.
 func fakeGo(t *testing.T, script string) {
 	t.Helper()

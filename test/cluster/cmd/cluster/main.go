@@ -17,8 +17,9 @@ import (
 )
 
 const usage = `usage:
-  cluster build    build what is missing of etcd, kube-apiserver and kube-controller-manager, and print where they are
-  cluster up DIR   start a cluster that keeps its kubeconfig and logs in DIR, print the kubeconfig's path, run until interrupted
+  cluster build        build what is missing of etcd, kube-apiserver and kube-controller-manager, and print where they are
+  cluster build node   the same, and kube-scheduler and kubelet, which test/node needs
+  cluster up DIR       start a cluster that keeps its kubeconfig and logs in DIR, print the kubeconfig's path, run until interrupted
 `
 
 var errUsage = errors.New("usage")
@@ -40,20 +41,26 @@ func main() {
 func run(ctx context.Context, args []string, out, log io.Writer) error {
 	switch {
 	case len(args) == 1 && args[0] == "build":
-		programs, err := cluster.Build(ctx, log)
-		if err != nil {
-			return err
-		}
-		for _, name := range slices.Sorted(maps.Keys(programs)) {
-			if _, err := fmt.Fprintln(out, programs[name]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return build(ctx, out, log)
+	case len(args) == 2 && args[0] == "build" && args[1] == "node":
+		return build(ctx, out, log, "kube-scheduler", "kubelet")
 	case len(args) == 2 && args[0] == "up":
 		return up(ctx, args[1], out, log)
 	}
 	return errUsage
+}
+
+func build(ctx context.Context, out, log io.Writer, further ...string) error {
+	programs, err := cluster.Build(ctx, log, further...)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		if _, err := fmt.Fprintln(out, programs[name]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func up(ctx context.Context, dir string, out, log io.Writer) error {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestWrongWordsAreUsage(t *testing.T) {
-	for _, args := range [][]string{nil, {"up"}, {"down", "x"}, {"build", "x"}, {"up", "a", "b"}} {
+	for _, args := range [][]string{nil, {"up"}, {"down", "x"}, {"build", "x"}, {"build", "node", "x"}, {"up", "a", "b"}} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); !errors.Is(err, errUsage) {
 			t.Errorf("%q: %v", args, err)
 		}
