@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test lint interop cluster peers clean
+.PHONY: build test test-node lint interop cluster peers clean
 
 build: ## build both programs into bin/
 	$(GO) build -o bin/bundle ./cmd/bundle
@@ -21,6 +21,14 @@ interop: peers ## try bundles with oras, crane, regctl, skopeo, helm and two cos
 	$(GO) build -C test/interop/tools -o $(CURDIR)/bin/peers/ tool
 	$(GO) build -C test/interop/tools/cosign3 -o $(CURDIR)/bin/peers/cosign3 github.com/sigstore/cosign/v3/cmd/cosign
 	WAYBILL_INTEROP=$(CURDIR)/bin/peers $(GO) test -count=1 -v ./test/interop
+
+# What a node needs from Debian, and a C compiler for runc.
+NODE_PACKAGES = containerd containernetworking-plugins docker-registry iproute2 util-linux gcc libc6-dev libseccomp-dev pkg-config
+
+test-node: ## run a bundle on a real node behind a gap: as root on Debian, installs $(NODE_PACKAGES)
+	dpkg --status $(NODE_PACKAGES) >/dev/null 2>&1 || { apt-get update && apt-get install -y --no-install-recommends $(NODE_PACKAGES); }
+	$(GO) run ./test/cluster/cmd/cluster build node
+	WAYBILL_TEST_NODE=required $(GO) test -count=1 -v -timeout=20m ./test/node
 
 lint: ## vet and golangci-lint
 	$(GO) vet ./...

@@ -1,0 +1,128 @@
+//go:build linux
+
+package node
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// An Image is one that [BuildImage] made.
+type Image = v1.Image
+
+// BuildImage builds the static Go program in a folder beside this file and makes
+// an OCI image of it and nothing else. The label makes two images of one program.
+func BuildImage(ctx context.Context, program, label string) (Image, error) {
+	binary, err := buildStatic(ctx, program)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := layerOf(program, binary)
+	if err != nil {
+		return nil, fmt.Errorf("packing %s: %w", program, err)
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	if image, err = mutate.AppendLayers(image, layer); err != nil {
+		return nil, fmt.Errorf("packing %s: %w", program, err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("packing %s: %w", program, err)
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.Config.Entrypoint = []string{"/" + program}
+	config.Config.User = "65532"
+	config.Config.Labels = map[string]string{"waybill.test": label}
+	return mutate.ConfigFile(image, config)
+}
+
+// buildStatic returns the bytes of a program that needs no library.
+func buildStatic(ctx context.Context, program string) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "waybill-image-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, program)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./images/"+program)
+	cmd.Dir = sourceDir()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building %s: %w\n%s", program, err, out)
+	}
+	return os.ReadFile(path)
+}
+
+func layerOf(program string, binary []byte) (v1.Layer, error) {
+	var data bytes.Buffer
+	w := tar.NewWriter(&data)
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: program, Mode: 0o755, Size: int64(len(binary))}); err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(binary); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data.Bytes())), nil },
+		tarball.WithMediaType(types.OCILayer))
+}
+
+// Push pushes an image to a registry: the site's own, or one on the loopback.
+func (s *Site) Push(ctx context.Context, image Image, reference string) error {
+	ref, err := name.ParseReference(reference, name.StrictValidation)
+	if err != nil {
+		return err
+	}
+	transport, err := s.transport()
+	if err != nil {
+		return err
+	}
+	defer transport.CloseIdleConnections()
+	if err := remote.Write(ref, image, remote.WithContext(ctx), remote.WithTransport(transport)); err != nil {
+		return fmt.Errorf("pushing %s: %w", reference, err)
+	}
+	return nil
+}
+
+// transport reaches the site's registry from here.
+func (s *Site) transport() (*http.Transport, error) {
+	ca, err := os.ReadFile(s.RegistryCA())
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("%s holds no certificate", s.RegistryCA())
+	}
+	return &http.Transport{DialContext: s.Dial, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}, nil
+}
+
+// pushPause gives the node the image that every pod begins with.
+func (s *Site) pushPause(ctx context.Context) error {
+	image, err := BuildImage(ctx, "pause", "pause")
+	if err != nil {
+		return err
+	}
+	return s.Push(ctx, image, pause)
+}
