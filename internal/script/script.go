@@ -9,6 +9,10 @@
 //	                     -tls puts the authorities into NAME.pem
 //	serving NAME ARG…    runs "bundle serve" and puts its host:port into $NAME; what it says is in NAME.stderr
 //	serving stop NAME    interrupts it and wants it to end well
+//	repository NAME DIR [-login=USER:PASSWORD] [-tls]
+//	                     serves the packed charts, and all else, in DIR as a chart repository
+//	requests NAME        prints what the server was asked since the last time
+//	pack DIR FILE.tgz    packs a chart's folder
 //	chart DIR NAME VER   writes a small chart: a ConfigMap and a Deployment
 //	keys PREFIX          makes PREFIX.key and PREFIX.pub without a password
 //	first FILE NAME      puts the first line of FILE into $NAME
@@ -34,7 +38,8 @@ import (
 // further commands.
 func Params(dir string, setup func(*testscript.Env) error, more map[string]func(*testscript.TestScript, bool, []string)) testscript.Params {
 	commands := map[string]func(*testscript.TestScript, bool, []string){
-		"registry": startRegistry, "serving": serving(), "chart": writeChart, "first": firstLine, "damage": damage, "exit": exitCode,
+		"registry": startRegistry, "serving": serving(), "repository": startRepository, "requests": requests,
+		"pack": packChart, "chart": writeChart, "first": firstLine, "damage": damage, "exit": exitCode,
 	}
 	for name, command := range more {
 		commands[name] = command
@@ -45,6 +50,7 @@ func Params(dir string, setup func(*testscript.Env) error, more map[string]func(
 		UpdateScripts:       os.Getenv("WAYBILL_UPDATE") != "",
 		Cmds:                commands,
 		Setup: func(env *testscript.Env) error {
+			env.Values[serversKey{}] = servers{}
 			home := filepath.Join(env.WorkDir, ".home")
 			if err := os.Mkdir(home, 0o700); err != nil {
 				return err
