@@ -6,8 +6,20 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// keeps says whether what is locked may stay: the source is still the one that
-// was locked, and the locked version is still allowed. Of a folder, a file or
+// Kept returns the lock's entry of a component when it may stay: the source is
+// still the one that was locked, and the locked version is still allowed. Nil for
+// none, and of a nil lock.
+func (l *Lock) Kept(c Component) *LockedChart {
+	if l == nil {
+		return nil
+	}
+	if locked, ok := l.Chart(c.Name); ok && locked.keeps(c) {
+		return &locked
+	}
+	return nil
+}
+
+// keeps says whether what is locked may stay. Of a folder, a file or
 // manifests nothing but the dependencies can stay; their own content is what is
 // there.
 func (l LockedChart) keeps(c Component) bool {

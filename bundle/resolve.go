@@ -54,7 +54,7 @@ type LockOptions struct {
 	Packed      string   // what is locked and packed; PackedCharts when empty
 	Concurrency int      // components resolved at the same time; 4 when 0
 
-	// Hooks of [MakeLock], nil for none, that may run at the same time: before a
+	// Hooks of [MakeLock] and [ResolveLocked], nil for none, that may run at the same time: before a
 	// component's chart is resolved, and when it is.
 	OnResolve  func(component string)
 	OnResolved func(LockedChart)
@@ -76,13 +76,10 @@ func (o LockOptions) packed() string {
 
 // previous returns the lock's entry that a resolver keeps, nil for none.
 func (o LockOptions) previous(c Component) *LockedChart {
-	if o.Previous == nil || o.UpdateAll || slices.Contains(o.Update, c.Name) {
+	if o.UpdateAll || slices.Contains(o.Update, c.Name) {
 		return nil
 	}
-	if locked, ok := o.Previous.Chart(c.Name); ok && locked.keeps(c) {
-		return &locked
-	}
-	return nil
+	return o.Previous.Kept(c)
 }
 
 // maxVersion bounds a release's version, so that it fits into a registry's tag.
@@ -153,7 +150,9 @@ func ResolveLocked(ctx context.Context, rel *Release, lock *Lock, r Resolver, na
 	if err != nil {
 		return nil, err
 	}
-	resolved, err := resolveAll(ctx, wanted, r, LockOptions{Previous: lock, Concurrency: opts.Concurrency})
+	resolved, err := resolveAll(ctx, wanted, r, LockOptions{
+		Previous: lock, Concurrency: opts.Concurrency, OnResolve: opts.OnResolve, OnResolved: opts.OnResolved,
+	})
 	if err != nil {
 		return nil, err
 	}

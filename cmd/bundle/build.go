@@ -10,7 +10,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"waybill/bundle"
-	"waybill/internal/files"
 	"waybill/internal/flags"
 	"waybill/internal/releasefile"
 	"waybill/internal/ui"
@@ -31,8 +30,9 @@ it is made. A destination without a tag gets the release version as its tag.
 The only line on stdout is LOCATION@sha256:… of each destination.
 
 Exit codes: 0 done, 1 failed (a version's tag names other content, a record too
-large for Helm), 2 usage, 4 registry says not found or denied, 5 the lock is
-stale or (--locked) absent, 6 content corrupt, 10 registry not reachable.`,
+large for Helm), 2 usage, 4 registry or chart repository says not found or
+denied, 5 the lock is stale or (--locked) absent, 6 content corrupt, or a chart
+is not what is locked, 10 registry or chart repository not reachable.`,
 		Flags: flags.Join([]cli.Flag{
 			fileFlag(),
 			&cli.StringSliceFlag{Name: "tag", Aliases: []string{"t"}, Usage: "`LOCATION` to publish to (repeatable)"},
@@ -144,7 +144,7 @@ func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Ta
 	if err != nil {
 		return err
 	}
-	spec, err := prepare(ctx, opts, talk)
+	spec, err := prepare(ctx, client, opts, talk)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Ta
 
 // prepare turns the files into what is to be packed: release file, lock,
 // values files and charts.
-func prepare(ctx context.Context, opts buildOptions, talk *ui.Talk) (bundle.Spec, error) {
+func prepare(ctx context.Context, client *registry.Client, opts buildOptions, talk *ui.Talk) (bundle.Spec, error) {
 	file, err := readRelease(opts.file)
 	if err != nil {
 		return bundle.Spec{}, err
@@ -179,7 +179,8 @@ func prepare(ctx context.Context, opts buildOptions, talk *ui.Talk) (bundle.Spec
 	if err != nil {
 		return bundle.Spec{}, err
 	}
-	lock, lockFile, packed, err := lockedCharts(ctx, file, opts, talk)
+	sources := releasefile.ResolveOptions{Values: values, Network: releasefile.Network(client), Outputs: localPaths(opts.to)}
+	lock, lockFile, packed, err := lockedCharts(ctx, file, sources, opts, talk)
 	if err != nil {
 		return bundle.Spec{}, err
 	}
@@ -203,32 +204,47 @@ func localPaths(locations []registry.Location) []string {
 	return paths
 }
 
-// lockedCharts returns the lock, its bytes on disk, and the charts it names.
-// Without a lock it makes one, unless --locked says that there must be one.
-func lockedCharts(ctx context.Context, file *releasefile.File, opts buildOptions, talk *ui.Talk) (*bundle.Lock, []byte, map[string]bundle.Chart, error) {
-	previous, err := file.ReadLock()
+// lockedCharts returns the lock, its bytes on disk, and the charts it names. A
+// lock that is there is used and never changed. Without one it makes one, unless
+// --locked says that there must be one.
+func lockedCharts(ctx context.Context, file *releasefile.File, sources releasefile.ResolveOptions, opts buildOptions, talk *ui.Talk) (*bundle.Lock, []byte, map[string]bundle.Chart, error) {
+	lock, lockFile, err := file.ReadLock()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if previous != nil || opts.locked {
-		differences, err := file.Compare(ctx, previous, bundle.LockOptions{Version: opts.version})
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if len(differences) > 0 {
-			return nil, nil, nil, &bundle.StaleError{Differences: differences}
-		}
+	if lock == nil && !opts.locked {
+		return firstLock(ctx, file, sources, opts, talk)
 	}
-	lock, packed, err := makeLock(ctx, file, file.Resolver(localPaths(opts.to)...), bundle.LockOptions{Previous: previous, Version: opts.version}, talk)
+	r := startResolving(file, sources, talk, "fetching", "fetched")
+	defer r.Close()
+	differences, err := file.Compare(ctx, lock, r, bundle.LockOptions{Version: opts.version})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if previous == nil {
-		if _, err := file.WriteLock(lock); err != nil {
-			return nil, nil, nil, err
-		}
-		talk.Sayf("there was no lock; wrote %s", file.LockPath())
+	if len(differences) > 0 {
+		return nil, nil, nil, &bundle.StaleError{Differences: differences}
 	}
-	lockFile, err := files.Read(file.LockPath())
+	packed, err := bundle.ResolveLocked(ctx, file.Release, lock, r, nil, r.shown(bundle.LockOptions{}))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r.end()
+	return lock, lockFile, packed, nil
+}
+
+// firstLock makes the lock that is not there, and says so.
+func firstLock(ctx context.Context, file *releasefile.File, sources releasefile.ResolveOptions, opts buildOptions, talk *ui.Talk) (*bundle.Lock, []byte, map[string]bundle.Chart, error) {
+	r := startResolving(file, sources, talk, "resolving", "resolved")
+	defer r.Close()
+	lock, packed, err := bundle.MakeLock(ctx, file.Release, r, r.shown(bundle.LockOptions{Version: opts.version}))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r.end()
+	if _, err := file.WriteLock(lock); err != nil {
+		return nil, nil, nil, err
+	}
+	talk.Sayf("there was no lock; wrote %s", file.LockPath())
+	lockFile, err := lock.Encode()
 	return lock, lockFile, packed, err
 }

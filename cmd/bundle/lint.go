@@ -9,23 +9,27 @@ import (
 	"slices"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
 	"waybill/bundle"
 	"waybill/charts"
 	"waybill/internal/flags"
 	"waybill/internal/releasefile"
 	"waybill/internal/ui"
+	"waybill/registry"
 )
 
 func lintCommand() *cli.Command {
 	return &cli.Command{
 		Name: "lint", Usage: "find everything wrong with a release file and its charts, in one list",
 		Description: `Names, cycles, charts that do not render, versions that break labels, numbers
-that lose digits, records too large for Helm.
+that lose digits, records too large for Helm. Charts are fetched; those that are
+locked and still allowed exactly as they are locked.
 
 Exit codes: 0 nothing found beside warnings, 1 something found, 2 the file does
-not parse or does not fit the schema.`,
-		Flags: flags.Join([]cli.Flag{fileFlag()}, flags.Common()),
+not parse or does not fit the schema, 10 nothing found, but charts could not be
+fetched.`,
+		Flags: flags.Join([]cli.Flag{fileFlag()}, flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
 			if err := flags.NoArgs(c); err != nil {
 				return err
@@ -34,7 +38,16 @@ not parse or does not fit the schema.`,
 			if err != nil {
 				return err
 			}
-			return runLint(c.Context, c.String("file"), form, c.App.Writer, flags.Talk(c))
+			file, err := readRelease(c.String("file"))
+			if err != nil {
+				return err
+			}
+			network, err := chartNetwork(c, file)
+			if err != nil {
+				return err
+			}
+			l := linting{file: file, network: network, talk: flags.Talk(c)}
+			return l.run(c.Context, form, c.App.Writer)
 		},
 	}
 }
@@ -68,37 +81,63 @@ type lintFailure struct {
 
 func (e *lintFailure) Error() string { return fmt.Sprintf("%s has %d errors", e.file, e.errors) }
 
-func runLint(ctx context.Context, path string, form flags.Form, out io.Writer, talk *ui.Talk) error {
-	file, err := readRelease(path)
-	if err != nil {
+// A linting collects what is found wrong with a release file.
+type linting struct {
+	file      *releasefile.File
+	network   charts.Network
+	talk      *ui.Talk
+	findings  []finding
+	unfetched []error // of components whose chart no host could be asked for
+}
+
+func (l *linting) run(ctx context.Context, form flags.Form, out io.Writer) error {
+	l.findings = fileFindings(l.file)
+	if err := l.lookAtCharts(ctx); err != nil {
 		return err
 	}
-	findings := fileFindings(file)
-	findings = append(findings, chartFindings(ctx, file)...)
-	if form == flags.JSON {
-		if findings == nil {
-			findings = []finding{}
-		}
-		if err := ui.JSON(out, map[string]any{"file": file.Path, "kubeVersion": charts.NewestKubeVersion(), "findings": findings}); err != nil {
-			return err
-		}
-	} else {
-		for _, f := range findings {
-			fmt.Fprintf(out, "%s: %s: %s\n", f.where(), f.Level, f.Message)
-		}
+	if err := l.print(form, out); err != nil {
+		return err
 	}
 	failed := 0
-	for _, f := range findings {
+	for _, f := range l.findings {
 		if f.Level == "error" {
 			failed++
 		}
 	}
-	if failed > 0 {
-		return &lintFailure{file: file.Path, errors: failed}
+	switch {
+	case failed > len(l.unfetched):
+		return &lintFailure{file: l.file.Path, errors: failed}
+	case failed > 0:
+		return &unfetchedError{file: l.file.Path, errs: l.unfetched}
 	}
-	talk.Sayf("%s: no errors, %d warnings; charts rendered for Kubernetes %s", file.Path, len(findings), charts.NewestKubeVersion())
+	l.talk.Sayf("%s: no errors, %d warnings; charts rendered for Kubernetes %s", l.file.Path, len(l.findings), charts.NewestKubeVersion())
 	return nil
 }
+
+func (l *linting) print(form flags.Form, out io.Writer) error {
+	if form == flags.JSON {
+		if l.findings == nil {
+			l.findings = []finding{}
+		}
+		return ui.JSON(out, map[string]any{"file": l.file.Path, "kubeVersion": charts.NewestKubeVersion(), "findings": l.findings})
+	}
+	for _, f := range l.findings {
+		fmt.Fprintf(out, "%s: %s: %s\n", f.where(), f.Level, f.Message)
+	}
+	return nil
+}
+
+// An unfetchedError says that nothing is wrong with what could be looked at.
+type unfetchedError struct {
+	file string
+	errs []error
+}
+
+func (e *unfetchedError) Error() string {
+	return fmt.Sprintf("%s: the charts of %d components could not be fetched; nothing is wrong with the rest", e.file, len(e.errs))
+}
+
+func (e *unfetchedError) Unwrap() []error { return e.errs }
 
 func fileFindings(file *releasefile.File) []finding {
 	var findings []finding
@@ -116,34 +155,69 @@ func numberFindings(name string, data []byte) []finding {
 	return findings
 }
 
-// chartFindings looks at every chart as its component would install it.
-func chartFindings(ctx context.Context, file *releasefile.File) []finding {
-	var findings []finding
-	values, err := file.ValuesFiles()
+// lookAtCharts looks at every chart as its component would install it.
+func (l *linting) lookAtCharts(ctx context.Context) error {
+	values, err := l.file.ValuesFiles()
 	if err != nil {
-		return []finding{{Level: "error", File: file.Path, Message: err.Error()}}
+		l.findings = append(l.findings, finding{Level: "error", File: l.file.Path, Message: err.Error()})
+		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		findings = append(findings, numberFindings(file.Beside(name), values[name])...)
+		l.findings = append(l.findings, numberFindings(l.file.Beside(name), values[name])...)
 	}
-	for _, c := range file.Release.Components {
-		chart, err := file.Resolver().Chart(ctx, c)
-		if err != nil {
-			findings = append(findings, finding{Level: "error", File: file.Path, Component: c.Name, Message: err.Error()})
+	lock, _, err := l.file.ReadLock()
+	if err != nil {
+		return err
+	}
+	r := startResolving(l.file, releasefile.ResolveOptions{Values: values, Network: l.network}, l.talk, "looking at", "looked at")
+	defer r.Close()
+	found, errs := fetchAll(ctx, r, l.file.Release, lock)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for i, c := range l.file.Release.Components {
+		if errs[i] != nil {
+			l.notFetched(c, errs[i])
 			continue
 		}
-		for _, f := range lintChart(chart, c, values, file.Release) {
+		for _, f := range lintChart(found[i], c, values, l.file.Release) {
 			if f.Rule == charts.RuleNumber && f.File == "" {
 				continue // of the release's own values, found in their files with line and column
 			}
-			findings = append(findings, finding{Level: string(f.Severity), File: file.Path, Component: c.Name, Message: f.String()})
+			l.findings = append(l.findings, finding{Level: string(f.Severity), File: l.file.Path, Component: c.Name, Message: f.String()})
 		}
 	}
-	return findings
+	r.end()
+	return nil
+}
+
+// fetchAll returns each component's chart, or what went wrong with it.
+func fetchAll(ctx context.Context, r *resolving, release *bundle.Release, lock *bundle.Lock) ([]*charts.Chart, []error) {
+	found, errs := make([]*charts.Chart, len(release.Components)), make([]error, len(release.Components))
+	var group errgroup.Group
+	group.SetLimit(4)
+	for i, c := range release.Components {
+		group.Go(func() error {
+			r.begun(c.Name)
+			found[i], errs[i] = r.Chart(ctx, c, lock.Kept(c))
+			r.found(c.Name)
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in errs
+	return found, errs
+}
+
+func (l *linting) notFetched(c bundle.Component, err error) {
+	l.findings = append(l.findings, finding{Level: "error", File: l.file.Path, Component: c.Name, Message: err.Error()})
+	var away *registry.UnreachableError
+	if errors.As(err, &away) {
+		l.unfetched = append(l.unfetched, err)
+	}
 }
 
 func lintChart(chart *charts.Chart, c bundle.Component, files map[string][]byte, release *bundle.Release) []charts.Finding {
-	values, err := charts.Merge(releaseLayers(c, files)...)
+	values, err := charts.Merge(releasefile.Layers(c, files)...)
 	if err != nil {
 		return []charts.Finding{{Severity: charts.Error, Message: err.Error()}}
 	}
@@ -161,7 +235,7 @@ func checkCharts(file *releasefile.File, files map[string][]byte, packed map[str
 		if !ok {
 			continue
 		}
-		values, err := charts.Merge(releaseLayers(c, files)...)
+		values, err := charts.Merge(releasefile.Layers(c, files)...)
 		if err != nil {
 			return fmt.Errorf("component %s: %w", c.Name, err)
 		}
@@ -202,17 +276,4 @@ func renderOptions(c bundle.Component, values map[string]any, release *bundle.Re
 		opts.APIVersions = release.Render.APIVersions
 	}
 	return opts
-}
-
-// releaseLayers returns the layers of values that the release file gives a
-// component, later ones winning.
-func releaseLayers(c bundle.Component, files map[string][]byte) []charts.Layer {
-	var layers []charts.Layer
-	for _, name := range c.ValuesFiles {
-		layers = append(layers, charts.Layer{Name: "release values file " + name, YAML: files[name]})
-	}
-	if len(c.Values) > 0 {
-		layers = append(layers, charts.Layer{Name: "release values", Values: c.Values})
-	}
-	return layers
 }

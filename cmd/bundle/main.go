@@ -38,7 +38,7 @@ func program() flags.Program {
 		Now:     time.Now,
 		Later: []string{
 			"init", "diff", "copy", "save", "load", "inventory", "export", "attest", "sbom", "completion",
-			"--keyless", "--strict", "--outdated", "--anchor-tags", "--tlog-upload", "--no-resolve", "--probe", "--all",
+			"--keyless", "--strict", "--anchor-tags", "--tlog-upload", "--no-resolve", "--probe", "--all",
 		},
 		Words: map[string]string{"push": "copy", "mirror": "copy", "pull": "save", "ls": "list"},
 		Commands: []*cli.Command{

@@ -13,8 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"waybill/bundle"
@@ -50,37 +52,47 @@ func (f *File) Check() error {
 	return nil
 }
 
-// Resolver resolves the charts of this file; outputs is what will be written
-// besides the lock.
-func (f *File) Resolver(outputs ...string) Resolver {
-	return Resolver{dir: filepath.Dir(f.Path), outputs: append([]string{f.LockPath()}, outputs...)}
-}
-
 // LockPath is x.lock.yaml for x.yaml.
 func (f *File) LockPath() string {
 	return strings.TrimSuffix(f.Path, filepath.Ext(f.Path)) + ".lock.yaml"
 }
 
-// ReadLock returns the lock beside the release file, nil when there is none.
-// Errors are those of [Read].
-func (f *File) ReadLock() (*bundle.Lock, error) {
+// ReadLock returns the lock beside the release file with its bytes, nil when
+// there is none. Errors are those of [Read].
+func (f *File) ReadLock() (*bundle.Lock, []byte, error) {
 	data, err := files.Read(f.LockPath())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return bundle.ParseLock(f.LockPath(), data)
+	lock, err := bundle.ParseLock(f.LockPath(), data)
+	return lock, data, err
 }
 
 // Compare says what makes the lock stale, as [bundle.CompareLock] does; a lock
 // that is not there is. No network is asked.
-func (f *File) Compare(ctx context.Context, lock *bundle.Lock, opts bundle.LockOptions) ([]string, error) {
+func (f *File) Compare(ctx context.Context, lock *bundle.Lock, in bundle.Inputs, opts bundle.LockOptions) ([]string, error) {
 	if lock == nil {
 		return []string{"there is no " + f.LockPath()}, nil
 	}
-	return bundle.CompareLock(ctx, f.Release, lock, f.Resolver(), opts)
+	return bundle.CompareLock(ctx, f.Release, lock, in, opts)
+}
+
+// Hosts returns the hosts that the charts of the release file come from, each
+// once, sorted.
+func (f *File) Hosts() []string {
+	var hosts []string
+	for _, c := range f.Release.Components {
+		for _, address := range []string{c.Chart.Repository, c.Chart.Git} {
+			if u, err := url.Parse(address); err == nil && u.Host != "" {
+				hosts = append(hosts, u.Host)
+			}
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
 }
 
 // Beside is the path of a file that the release file names.

@@ -3,7 +3,7 @@ package releasefile
 import (
 	"context"
 	"errors"
-	"fmt"
+	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
 
@@ -11,52 +11,146 @@ import (
 	"waybill/charts"
 )
 
-// A Resolver resolves charts for the lock: the room charts in the words of
-// the room bundle.
-type Resolver struct {
-	dir     string   // where relative paths begin
-	outputs []string // what is written from the charts and so can't be in them
+// ResolveOptions are the options of [File.Resolver]. The zero value finds what is
+// on disk and asks no network.
+type ResolveOptions struct {
+	// Values are the values files of the release file ([File.ValuesFiles]); they
+	// switch dependencies on and off.
+	Values map[string][]byte
+	// Network brings charts from other hosts; nil: none is asked.
+	Network charts.Network
+	// AskAgain asks also where name and version of a locked chart lead now, so
+	// that one that moved is found.
+	AskAgain bool
+	// Outputs are what will be written besides the lock, and can be in no chart.
+	Outputs []string
+	// OnFetch is told of each request or clone before it is made: for which
+	// component, of what, from where. It may be called at the same time.
+	OnFetch func(component, what string)
 }
 
-var (
-	_ bundle.Resolver = Resolver{}
-	_ bundle.Inputs   = Resolver{}
-)
+// A Resolver resolves charts for the lock: the room charts in the words of
+// the room bundle. All that it resolves is seen in one state: an index, a tag or
+// a ref is asked for once. Close it.
+type Resolver struct {
+	dir     string // where relative paths begin
+	outputs []string
+	opts    ResolveOptions
+	cache   *charts.Cache
+}
 
-// Resolve packs the chart; what is locked is of no use to a folder or file,
-// whose content alone decides.
-func (r Resolver) Resolve(ctx context.Context, c bundle.Component, _ *bundle.LockedChart) (bundle.Resolved, error) {
-	chart, err := r.Chart(ctx, c)
+var _ bundle.Resolver = (*Resolver)(nil)
+
+// Resolver returns what resolves the charts of this file.
+func (f *File) Resolver(opts ResolveOptions) *Resolver {
+	return &Resolver{
+		dir: filepath.Dir(f.Path), outputs: append([]string{f.LockPath()}, opts.Outputs...),
+		opts: opts, cache: charts.NewCache(),
+	}
+}
+
+// Close removes what was kept on disk for this run.
+func (r *Resolver) Close() error { return r.cache.Close() }
+
+// Resolve finds the component's chart, as [bundle.Resolver] wants it.
+func (r *Resolver) Resolve(ctx context.Context, c bundle.Component, locked *bundle.LockedChart) (bundle.Resolved, error) {
+	chart, err := r.Chart(ctx, c, locked)
 	if err != nil {
 		return bundle.Resolved{}, err
 	}
+	return bundle.Resolved{Locked: lockedChart(c, chart), Chart: chart}, nil
+}
+
+// LockedArchives returns the archives of the named components exactly as the lock
+// says them ([bundle.ResolveLocked]).
+func (f *File) LockedArchives(ctx context.Context, lock *bundle.Lock, names []string, opts ResolveOptions) (map[string][]byte, error) {
+	r := f.Resolver(opts)
+	defer r.Close()
+	found, err := bundle.ResolveLocked(ctx, f.Release, lock, r, names, bundle.LockOptions{})
+	if err != nil {
+		return nil, err
+	}
+	archives := make(map[string][]byte, len(found))
+	for name, chart := range found {
+		archives[name] = chart.(*charts.Chart).Archive() // as Resolve made it
+	}
+	return archives, nil
+}
+
+// Inputs returns the digest of what resolving depends on; it asks no network.
+func (r *Resolver) Inputs(ctx context.Context, c bundle.Component) (digest.Digest, error) {
+	source, err := r.source(c)
+	if err != nil {
+		return "", err
+	}
+	inputs, err := charts.Inputs(ctx, r.dir, source)
+	return inputs, onDisk(c, err)
+}
+
+// Chart finds the component's chart; locked as in [bundle.Resolver]. Errors are
+// those of [charts.Resolve] and of the network.
+func (r *Resolver) Chart(ctx context.Context, c bundle.Component, locked *bundle.LockedChart) (*charts.Chart, error) {
+	source, err := r.source(c)
+	if err != nil {
+		return nil, err
+	}
+	opts := charts.ResolveOptions{Network: r.opts.Network, AskAgain: r.opts.AskAgain, Cache: r.cache, Pinned: pinned(locked)}
+	if r.opts.OnFetch != nil {
+		opts.OnFetch = func(what string) { r.opts.OnFetch(c.Name, what) }
+	}
+	chart, err := charts.Resolve(ctx, r.dir, source, opts)
+	if err != nil {
+		return nil, onDisk(c, err)
+	}
+	return chart, nil
+}
+
+// source is the component's chart source in the words of the room charts.
+func (r *Resolver) source(c bundle.Component) (charts.Source, error) {
+	values, err := valueSets(c, r.opts.Values)
+	if err != nil {
+		return charts.Source{}, err
+	}
+	source := charts.Source{
+		Path: c.Chart.Path, Repository: c.Chart.Repository, Name: c.Chart.Name, Version: c.Chart.Version,
+		Git: c.Chart.Git, Ref: c.Chart.Ref, Manifests: c.Chart.Manifests, Values: values, Outputs: r.outputs,
+	}
+	if c.Chart.Kind() == bundle.SourceManifests {
+		source.Name = c.Name
+	}
+	return source, nil
+}
+
+func lockedChart(c bundle.Component, chart *charts.Chart) bundle.LockedChart {
 	locked := bundle.LockedChart{
 		Component: c.Name, Name: chart.Name(), Version: chart.Version(), Source: chart.Source,
 		Inputs: chart.Inputs, Content: chart.Content, Manifest: chart.Manifest, Files: chart.Files,
 	}
-	return bundle.Resolved{Locked: locked, Chart: chart}, nil
+	for _, d := range chart.Dependencies {
+		locked.Dependencies = append(locked.Dependencies, bundle.LockedDependency(d))
+	}
+	return locked
 }
 
-// Inputs returns the digest of what resolving depends on; it asks no network.
-func (r Resolver) Inputs(ctx context.Context, c bundle.Component) (digest.Digest, error) {
-	chart, err := r.Chart(ctx, c)
-	if err != nil {
-		return "", err
+func pinned(locked *bundle.LockedChart) *charts.Pinned {
+	if locked == nil {
+		return nil
 	}
-	return chart.Inputs, nil
+	p := &charts.Pinned{Version: locked.Version, Source: locked.Source, Content: locked.Content, Manifest: locked.Manifest}
+	for _, d := range locked.Dependencies {
+		p.Dependencies = append(p.Dependencies, charts.PinnedDependency(d))
+	}
+	return p
 }
 
-// Chart resolves the component's chart.
-func (r Resolver) Chart(ctx context.Context, c bundle.Component) (*charts.Chart, error) {
-	if err := supported(c); err != nil {
-		return nil, err
-	}
-	chart, err := charts.Resolve(ctx, r.dir, charts.Source{Path: c.Chart.Path, Outputs: r.outputs}, charts.ResolveOptions{})
+// onDisk tells a chart on disk that is none, which its author mends, from
+// content that was damaged on its way.
+func onDisk(c bundle.Component, err error) error {
 	var invalid *charts.InvalidError
-	if errors.As(err, &invalid) {
-		return nil, &ChartFileError{Err: err}
+	if kind := c.Chart.Kind(); errors.As(err, &invalid) && (kind == bundle.SourcePath || kind == bundle.SourceManifests) {
+		return &ChartFileError{Err: err}
 	}
-	return chart, err
+	return err
 }
 
 // A ChartFileError reports a chart on disk that is none: a file that does not
@@ -69,27 +163,3 @@ func (e *ChartFileError) Unwrap() error { return e.Err }
 
 // UsageHint returns "": the message says which chart it is.
 func (e *ChartFileError) UsageHint() string { return "" }
-
-// A SourceError reports a kind of chart source that the release file may name
-// and this version does not fetch.
-type SourceError struct{ Kind string }
-
-var kindWords = map[string]string{
-	bundle.SourceRepository: "a repository", bundle.SourceGit: "git", bundle.SourceManifests: "manifests",
-}
-
-func (e *SourceError) Error() string {
-	return fmt.Sprintf("charts from %s come with a later version of waybill; this one packs a folder or a .tgz file", kindWords[e.Kind])
-}
-
-// UsageHint says how to do without.
-func (e *SourceError) UsageHint() string {
-	return "fetch the chart once (`helm pull`) and name it with chart: {path: …}"
-}
-
-func supported(c bundle.Component) error {
-	if kind := c.Chart.Kind(); kind != bundle.SourcePath {
-		return &SourceError{Kind: kind}
-	}
-	return nil
-}

@@ -82,16 +82,21 @@ func classify(ctx context.Context, name string, err error) (int, string) {
 	if ctx.Err() != nil {
 		return ExitInterrupted, "nothing is left half-done; running it again is right"
 	}
-	var c coder
+	var (
+		c coder
+		h hinter
+	)
 	if errors.As(err, &c) {
+		if errors.As(err, &h) {
+			return c.ExitCode(), h.Hint()
+		}
 		return c.ExitCode(), ""
 	}
-	for _, of := range []func(string, error) (int, string, bool){ofUsage, ofRegistry, ofSigning, ofBundle, ofCharts} {
+	for _, of := range []func(string, error) (int, string, bool){ofUsage, ofChartSource, ofRegistry, ofSigning, ofBundle, ofCharts} {
 		if code, hint, ok := of(name, err); ok {
 			return code, hint
 		}
 	}
-	var h hinter
 	if errors.As(err, &h) {
 		return ExitFailed, h.Hint()
 	}
@@ -205,6 +210,30 @@ func ofBundle(_ string, err error) (int, string, bool) {
 	case errors.As(err, &newer), errors.As(err, &roles):
 		return ExitCorrupt, "use a newer waybill", true
 	case errors.As(err, &content), errors.Is(err, bundle.ErrNotBundle):
+		return ExitCorrupt, "", true
+	}
+	return 0, "", false
+}
+
+// ofChartSource is asked before the registry, whose errors these may wrap.
+func ofChartSource(_ string, err error) (int, string, bool) {
+	var (
+		moved      *charts.MovedError
+		notFound   *charts.NotFoundError
+		ambiguous  *charts.AmbiguousError
+		repository *charts.RepositoryError
+		version    *charts.VersionError
+	)
+	switch {
+	case errors.As(err, &moved):
+		return ExitCorrupt, "somebody published it anew under the same version: ask them why; `bundle lock --no-images --update COMPONENT` locks what is served now", true
+	case errors.As(err, &notFound):
+		return ExitNotFound, "", true
+	case errors.As(err, &ambiguous):
+		return ExitFailed, "", true
+	case errors.As(err, &version):
+		return ExitUsage, "", true
+	case errors.As(err, &repository):
 		return ExitCorrupt, "", true
 	}
 	return 0, "", false
