@@ -177,6 +177,7 @@ func (a *analysis) startPlan() {
 	src := a.req.Source
 	a.plan = &Plan{
 		Instance: a.instance, Release: src.Release.Name, Version: src.Lock.Release.Version, Bundle: src.Bundle,
+		ReleaseFile: src.ReleaseFile, Lock: src.LockFile,
 		Location: src.Location, Signer: src.Signer, Verification: src.Verification, StateNamespace: a.store.namespace,
 		Cluster: a.caps.Version, Installed: a.record().installed(), Revision: 1,
 		Namespaces: []PlannedNamespace{}, Components: []PlannedComponent{},
@@ -294,8 +295,8 @@ func (a *analysis) reasons() []string {
 	} else if rec.Action != ActionInstall {
 		reasons = append(reasons, "the last attempt was an "+rec.Action)
 	}
-	if rec.Bundle != src.Bundle || rec.ReleaseFile != src.ReleaseFile || rec.Lock != src.LockFile {
-		reasons = append(reasons, "another bundle")
+	if reason := otherSource(rec, src); reason != "" {
+		reasons = append(reasons, reason)
 	}
 	if rec.SiteFile != string(a.req.SiteText) {
 		reasons = append(reasons, "another site file")
@@ -306,6 +307,22 @@ func (a *analysis) reasons() []string {
 		}
 	}
 	return reasons
+}
+
+// otherSource says what is another source than the recorded one, "" for nothing.
+func otherSource(rec *Record, src Source) string {
+	same := rec.ReleaseFile == src.ReleaseFile && rec.Lock == src.LockFile
+	switch {
+	case rec.Bundle == src.Bundle && same:
+		return ""
+	case rec.Bundle == "" && src.Bundle == "":
+		return "another release file or lock"
+	case rec.Bundle == "":
+		return "from a bundle, no longer from a release file"
+	case src.Bundle == "":
+		return "from a release file, no longer from a bundle"
+	}
+	return "another bundle"
 }
 
 // verdict is the error that the analysis ends with.

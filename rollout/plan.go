@@ -23,7 +23,9 @@ type Plan struct {
 	Instance       string             `json:"instance"`
 	Release        string             `json:"release"`
 	Version        string             `json:"version"`
-	Bundle         digest.Digest      `json:"bundle,omitempty"`
+	Bundle         digest.Digest      `json:"bundle,omitempty"` // empty when it is from a release file
+	ReleaseFile    digest.Digest      `json:"releaseFile,omitempty"`
+	Lock           digest.Digest      `json:"lock,omitempty"`
 	Location       string             `json:"location,omitempty"`
 	Signer         string             `json:"signer,omitempty"`
 	Verification   string             `json:"verification,omitempty"`

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"sync"
@@ -67,6 +68,40 @@ func FromBundle(b *bundle.Bundle) Source {
 		Release: b.Release, Lock: b.Lock, ValuesFiles: b.ValuesFiles, Charts: b,
 		Bundle: b.Root.Digest, ReleaseFile: digest.FromBytes(b.ReleaseFile), LockFile: digest.FromBytes(b.LockFile),
 	}
+}
+
+// A ReleaseFile is a local release file with what lies beside it.
+type ReleaseFile struct {
+	Release     *bundle.Release
+	Lock        *bundle.Lock
+	Data        []byte            // of the release file, as it is on disk
+	LockData    []byte            // of the lock, as it is on disk
+	ValuesFiles map[string][]byte // by the path the release file has
+	Charts      map[string][]byte // locked archives, by component
+}
+
+// FromReleaseFile is the source that a local release file is: the word of whoever
+// runs the program, so that nobody signs it. Location is for the caller to fill in.
+func FromReleaseFile(f ReleaseFile) Source {
+	return Source{
+		Release: f.Release, Lock: f.Lock, ValuesFiles: f.ValuesFiles, Charts: archivesByName(f.Charts),
+		ReleaseFile: digest.FromBytes(f.Data), LockFile: digest.FromBytes(f.LockData),
+		Signer: SignerReleaseFile, Verification: "none",
+	}
+}
+
+// SignerReleaseFile is recorded as the signer of what came from a local release
+// file.
+const SignerReleaseFile = "none (release file)"
+
+type archivesByName map[string][]byte
+
+func (a archivesByName) Chart(_ context.Context, component string) ([]byte, error) {
+	archive, ok := a[component]
+	if !ok {
+		return nil, fmt.Errorf("the chart of component %s was not fetched", component)
+	}
+	return archive, nil
 }
 
 // Request says what to plan or install. The zero value of everything but

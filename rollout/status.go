@@ -18,8 +18,10 @@ const StatusDead = "cut short"
 type InstanceStatus struct {
 	Instance     string            `json:"instance"`
 	Release      string            `json:"release"`
-	Version      string            `json:"version"` // of the last attempt
-	Bundle       digest.Digest     `json:"bundle,omitempty"`
+	Version      string            `json:"version"`          // of the last attempt
+	Bundle       digest.Digest     `json:"bundle,omitempty"` // empty when it is from a release file
+	ReleaseFile  digest.Digest     `json:"releaseFile,omitempty"`
+	Lock         digest.Digest     `json:"lock,omitempty"`
 	Location     string            `json:"location,omitempty"`
 	Signer       string            `json:"signer,omitempty"`
 	Verification string            `json:"verification,omitempty"`
@@ -70,7 +72,9 @@ type Attempt struct {
 	Status       string        `json:"status"`
 	Reason       string        `json:"reason,omitempty"`
 	Version      string        `json:"version"`
-	Bundle       digest.Digest `json:"bundle,omitempty"`
+	Bundle       digest.Digest `json:"bundle,omitempty"` // empty when it is from a release file
+	ReleaseFile  digest.Digest `json:"releaseFile,omitempty"`
+	Lock         digest.Digest `json:"lock,omitempty"`
 	Location     string        `json:"location,omitempty"`
 	Signer       string        `json:"signer,omitempty"`
 	Verification string        `json:"verification,omitempty"`
@@ -157,6 +161,7 @@ func (r *Runner) List(ctx context.Context) ([]InstanceStatus, error) {
 func statusOf(rec *Record) *InstanceStatus {
 	status := &InstanceStatus{
 		Instance: rec.Instance, Release: rec.Release, Version: rec.Version, Bundle: rec.Bundle, Location: rec.Location, Signer: rec.Signer,
+		ReleaseFile: rec.ReleaseFile, Lock: rec.Lock,
 		Verification: rec.Verification, Site: rec.Site, Revision: rec.Revision, Action: rec.Action, Status: rec.Status, Reason: rec.Reason,
 		Started: rec.Started, Ended: rec.Ended, Cluster: rec.ClusterVersion, Namespaces: rec.Namespaces, Components: []ComponentStatus{},
 	}
@@ -228,7 +233,7 @@ func (r *Runner) History(ctx context.Context, name string) ([]Attempt, error) {
 			return nil, err
 		}
 		a := Attempt{
-			Revision: rec.Revision, Action: rec.Action, Status: rec.Status, Reason: rec.Reason, Version: rec.Version, Bundle: rec.Bundle,
+			Revision: rec.Revision, Action: rec.Action, Status: rec.Status, Reason: rec.Reason, Version: rec.Version, Bundle: rec.Bundle, ReleaseFile: rec.ReleaseFile, Lock: rec.Lock,
 			Location: rec.Location, Signer: rec.Signer, Verification: rec.Verification, Selected: rec.Selected, Holder: rec.Holder,
 			Started: rec.Started, Ended: rec.Ended, Components: []string{},
 		}

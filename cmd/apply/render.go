@@ -166,7 +166,7 @@ func renderOne(ctx context.Context, src *source, component rollout.Composed, ren
 }
 
 func openChart(ctx context.Context, src *source, component rollout.Composed) (*charts.Chart, map[string]any, error) {
-	archive, err := src.opened.Bundle.Chart(ctx, component.Name)
+	archive, err := src.request.Source.Charts.Chart(ctx, component.Name)
 	if err != nil {
 		return nil, nil, err
 	}

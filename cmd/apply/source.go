@@ -12,16 +12,19 @@ import (
 	"waybill/internal/door"
 	"waybill/internal/files"
 	"waybill/internal/flags"
+	"waybill/internal/releasefile"
 	"waybill/registry"
 	"waybill/rollout"
 )
 
-// A source is what the operator says of a bundle, this site and the values,
-// and, once it is open, the bundle that was let in.
+// A source is what the operator says of a bundle or a release file, this site and
+// the values, and, once it is open, the bundle that was let in.
 type source struct {
+	word    string            // the first argument
+	file    *releasefile.File // nil for a location, and for a release file that is still to be fetched
 	site    siteFile
 	request rollout.Request
-	opened  *door.Opened
+	opened  *door.Opened // nil for a release file without a bundle
 }
 
 // Close closes the bundle, when it is open.
@@ -43,12 +46,24 @@ func sourceFlags() []cli.Flag {
 
 // readSource reads what the command line and the files on it say, so that
 // what is wrong there is found before anything is opened. The first argument
-// is the bundle, further ones are components.
+// is the bundle or a release file, further ones are components.
 func readSource(c *cli.Context) (*source, error) {
-	if err := checkLocation(c); err != nil {
+	src := &source{word: c.Args().First()}
+	if src.word == "" {
+		return nil, &flags.UsageError{
+			Message: fmt.Sprintf("`%s %s` needs the location of a bundle, or a release file", c.App.Name, c.Command.Name),
+			Hint:    fmt.Sprintf("%s %s oci://HOST/PATH:TAG, FILE.tar, ./FOLDER or release.yaml", c.App.Name, c.Command.Name),
+		}
+	}
+	var err error
+	if src.site, err = readSite(c.String("file")); err != nil {
 		return nil, err
 	}
-	site, err := readSite(c.String("file"))
+	if isReleaseFile(src.word) {
+		err = src.readReleaseFile(c)
+	} else {
+		_, err = registry.ParseLocation(src.word)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -56,38 +71,28 @@ func readSource(c *cli.Context) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &source{site: site, request: rollout.Request{
-		Site: site.site, SiteText: site.text, SiteFiles: site.values, Components: c.Args().Tail(), Values: overlays,
-	}}, nil
+	src.request = rollout.Request{
+		Site: src.site.site, SiteText: src.site.text, SiteFiles: src.site.values, Components: c.Args().Tail(), Values: overlays,
+	}
+	return src, nil
 }
 
-// open lets the bundle in. Close the source afterwards.
+// open lets the bundle in, or makes ready what the release file names. Close the
+// source afterwards.
 func (s *source) open(c *cli.Context, needPolicy bool) error {
-	opened, err := flags.Open(c, c.Args().First(), door.Options{NeedPolicy: needPolicy, ReadData: needPolicy}, s.site.settings()...)
+	if isReleaseFile(s.word) {
+		return s.openReleaseFile(c, needPolicy)
+	}
+	return s.openBundle(c, s.word, needPolicy)
+}
+
+func (s *source) openBundle(c *cli.Context, location string, needPolicy bool) error {
+	opened, err := flags.Open(c, location, door.Options{NeedPolicy: needPolicy, ReadData: needPolicy}, s.site.settings()...)
 	if err != nil {
 		return err
 	}
 	s.opened, s.request.Source = opened, sourceOf(opened)
 	return opened.Bundle.Installable()
-}
-
-// checkLocation looks at the first argument.
-func checkLocation(c *cli.Context) error {
-	word := c.Args().First()
-	if word == "" {
-		return &flags.UsageError{
-			Message: fmt.Sprintf("`%s %s` needs the location of a bundle", c.App.Name, c.Command.Name),
-			Hint:    fmt.Sprintf("%s %s oci://HOST/PATH:TAG, FILE.tar or ./FOLDER", c.App.Name, c.Command.Name),
-		}
-	}
-	if isReleaseFile(word) {
-		return &flags.UsageError{
-			Message: fmt.Sprintf("%q is a release file; installing one without a bundle comes with a later version of waybill", word),
-			Hint:    "`bundle build --no-images` makes a bundle from it",
-		}
-	}
-	_, err := registry.ParseLocation(word)
-	return err
 }
 
 func sourceOf(o *door.Opened) rollout.Source {
@@ -96,12 +101,6 @@ func sourceOf(o *door.Opened) rollout.Source {
 	src.Signer = strings.Join(o.Verification.Signers, ", ")
 	src.Verification = o.Verification.State
 	return src
-}
-
-// isReleaseFile says whether a word stands for a release file and not for a
-// location.
-func isReleaseFile(word string) bool {
-	return strings.HasSuffix(word, ".yaml") || strings.HasSuffix(word, ".yml")
 }
 
 // A siteFile is a site file on disk with the values files it names. The zero

@@ -113,11 +113,28 @@ func PolicyChoice(c *cli.Context, keys []string) (door.PolicyChoice, error) {
 		return choice, err
 	}
 	choice.Flags.Identities = identity
-	if dir, err := os.UserConfigDir(); err == nil {
-		choice.Known = append(choice.Known, filepath.Join(dir, "waybill", "policy.yaml"))
-	}
-	choice.Known = append(choice.Known, filepath.FromSlash("/etc/waybill/policy.yaml"))
+	choice.Known = knownPolicies()
 	return choice, nil
+}
+
+// knownPolicies are the places of the user's and the machine's policy file.
+func knownPolicies() []string {
+	var known []string
+	if dir, err := os.UserConfigDir(); err == nil {
+		known = append(known, filepath.Join(dir, "waybill", "policy.yaml"))
+	}
+	return append(known, filepath.FromSlash("/etc/waybill/policy.yaml"))
+}
+
+// KnownPolicy is the user's or the machine's policy file, the first one that is
+// there, "" for none.
+func KnownPolicy() string {
+	for _, path := range knownPolicies() {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return ""
 }
 
 func identityFlags(c *cli.Context) ([]bundle.Identity, error) {
@@ -146,22 +163,17 @@ func Open(c *cli.Context, word string, opts door.Options, site ...SiteSettings) 
 	if err != nil {
 		return nil, err
 	}
-	settings, err := RegistrySettings(c, loc)
-	if err != nil {
-		return nil, err
-	}
 	choice, err := PolicyChoice(c, c.StringSlice("key"))
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range site {
 		choice.Site, choice.SiteFile = s.Verify, s.File
-		s.apply(c, &settings)
 	}
 	if opts.Policy, err = door.LoadPolicy(c.Context, choice); err != nil {
 		return nil, err
 	}
-	client, err := registry.NewClient(settings)
+	client, err := Client(c, []registry.Location{loc}, site...)
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +192,37 @@ func Open(c *cli.Context, word string, opts door.Options, site ...SiteSettings) 
 	p.End()
 	Talk(c).Sayf("%s: %s", opened.Location, opened.Verification)
 	return opened, nil
+}
+
+// Client returns the way to registries and repositories, as the flags and the
+// site file want it. The switches for the hosts named in a command count for
+// those of named.
+func Client(c *cli.Context, named []registry.Location, site ...SiteSettings) (*registry.Client, error) {
+	settings, err := RegistrySettings(c, named...)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range site {
+		s.apply(c, &settings)
+	}
+	return registry.NewClient(settings)
+}
+
+// PolicyGiven names what of the command line and the site file says who may have
+// signed, "" for nothing. The user's and the machine's policy files are not given
+// with a command.
+func PolicyGiven(c *cli.Context, site ...SiteSettings) string {
+	for _, f := range Policy() {
+		if name := f.Names()[0]; c.IsSet(name) {
+			return "--" + name
+		}
+	}
+	for _, s := range site {
+		if s.Verify != nil {
+			return "verify of the site file " + s.File
+		}
+	}
+	return ""
 }
 
 // SiteSettings is what a site file says of opening a bundle.

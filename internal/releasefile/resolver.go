@@ -62,11 +62,11 @@ func (r *Resolver) Resolve(ctx context.Context, c bundle.Component, locked *bund
 }
 
 // LockedArchives returns the archives of the named components exactly as the lock
-// says them ([bundle.ResolveLocked]).
-func (f *File) LockedArchives(ctx context.Context, lock *bundle.Lock, names []string, opts ResolveOptions) (map[string][]byte, error) {
-	r := f.Resolver(opts)
+// says them, with the options and hooks of [bundle.ResolveLocked].
+func (f *File) LockedArchives(ctx context.Context, lock *bundle.Lock, names []string, sources ResolveOptions, opts bundle.LockOptions) (map[string][]byte, error) {
+	r := f.Resolver(sources)
 	defer r.Close()
-	found, err := bundle.ResolveLocked(ctx, f.Release, lock, r, names, bundle.LockOptions{})
+	found, err := bundle.ResolveLocked(ctx, f.Release, lock, r, names, opts)
 	if err != nil {
 		return nil, err
 	}
