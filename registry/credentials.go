@@ -30,7 +30,7 @@ type credentialStore struct {
 
 	mu     sync.Mutex
 	loaded map[string]*configFile
-	used   map[string]string // by host: where the login came from, for messages
+	used   map[string]string // by HOST/PATH: where the login came from, for messages
 }
 
 // configFile is the part of Docker's config.json that tells logins.
@@ -104,26 +104,23 @@ func helmFile(s Settings, name string) string {
 	return filepath.Join(s.Home, ".config", "helm", name)
 }
 
-// forRepository is the look-up for one repository, and for whatever other host
-// a request of its ends up at.
+// forRepository is the look-up for one repository. Whatever other host a request
+// of its ends up at, as the registry says, gets no login.
 func (c *credentialStore) forRepository(r ref.Reference) auth.CredentialFunc {
 	return func(ctx context.Context, host string) (auth.Credential, error) {
-		name := host
-		if host == r.Host || isHub(host) && isHub(r.Host) {
-			name = host + "/" + r.Repository
+		if host != r.Host && !(isHub(host) && isHub(r.Host)) {
+			return auth.EmptyCredential, nil
 		}
-		return c.find(ctx, host, name)
+		return c.find(ctx, r.Name())
 	}
 }
 
-// source says where the login for a host came from, in words for a message.
-func (c *credentialStore) source(host string) string {
+// source says where the login for HOST/PATH came from, in words for a message.
+func (c *credentialStore) source(name string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for h, source := range c.used {
-		if h == host || isHub(h) && isHub(host) {
-			return "credentials from " + source
-		}
+	if source, ok := c.used[name]; ok {
+		return "credentials from " + source
 	}
 	if len(c.files) == 0 {
 		return "no credentials file was looked at"
@@ -131,31 +128,28 @@ func (c *credentialStore) source(host string) string {
 	return "no credentials in " + strings.Join(c.files, " or ")
 }
 
-// knows says whether a login for a host was found.
-func (c *credentialStore) knows(host string) bool {
+// knows says whether a login for HOST/PATH was found.
+func (c *credentialStore) knows(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for h := range c.used {
-		if h == host || isHub(h) && isHub(host) {
-			return true
-		}
-	}
-	return false
+	_, ok := c.used[name]
+	return ok
 }
 
-func (c *credentialStore) find(ctx context.Context, host, name string) (auth.Credential, error) {
+// find looks for the login for HOST/PATH.
+func (c *credentialStore) find(ctx context.Context, name string) (auth.Credential, error) {
 	for _, file := range c.files {
 		config, err := c.load(file)
 		if err != nil {
-			return auth.EmptyCredential, &CredentialsError{Host: host, Source: file, Err: err}
+			return auth.EmptyCredential, &CredentialsError{Host: name, Source: file, Err: err}
 		}
 		cred, source, err := config.find(ctx, file, name)
 		if err != nil {
-			return auth.EmptyCredential, &CredentialsError{Host: host, Source: source, Err: err}
+			return auth.EmptyCredential, &CredentialsError{Host: name, Source: source, Err: err}
 		}
 		if cred != auth.EmptyCredential {
 			c.mu.Lock()
-			c.used[host] = source
+			c.used[name] = source
 			c.mu.Unlock()
 			return cred, nil
 		}

@@ -25,7 +25,7 @@ func TestHubCredentials(t *testing.T) {
 		if err != nil || cred != (auth.Credential{Username: "me", Password: "secret"}) {
 			t.Errorf("under %s: %+v, %v", key, cred, err)
 		}
-		if store.source("docker.io") == "no credentials in "+file {
+		if store.source("docker.io/team/shop") == "no credentials in "+file {
 			t.Errorf("under %s: the source is forgotten", key)
 		}
 		if cred, err := find(t.Context(), "elsewhere.example"); err != nil || cred != auth.EmptyCredential {

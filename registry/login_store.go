@@ -114,13 +114,12 @@ func (c *credentialStore) removeKey(ctx context.Context, config *configFile, fil
 
 // where says where a login for a registry is found; "" for nowhere.
 func (c *credentialStore) where(ctx context.Context, name string) (string, error) {
-	host, _, _ := strings.Cut(name, "/")
-	if _, err := c.find(ctx, host, name); err != nil {
+	if _, err := c.find(ctx, name); err != nil {
 		return "", err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.used[host], nil
+	return c.used[name], nil
 }
 
 // forget reads the files anew next time.

@@ -52,7 +52,7 @@ func (p *remotePlace) failed(err error, what string, desc ocispec.Descriptor, re
 	if p.ref.Name() != p.named {
 		place += " (read from " + p.ref.Name() + ")"
 	}
-	return p.client.translate(err, asked{ref: place, host: p.ref.Host, what: what, digest: desc.Digest, reading: reading})
+	return p.client.translate(err, asked{ref: place, host: p.ref.Host, account: p.ref.Name(), what: what, digest: desc.Digest, reading: reading})
 }
 
 func (p *remotePlace) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {

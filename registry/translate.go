@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"syscall"
 	"unicode"
@@ -27,6 +28,7 @@ type asked struct {
 	digest  digest.Digest // of the content, when one is known
 	reading bool          // an answer that makes no sense is bad content
 	login   string        // where the login came from; empty: the credential store says
+	account string        // what the login is looked up for: HOST/PATH
 }
 
 // translate turns what oras-go, net/http and crypto/tls report into the errors
@@ -52,8 +54,18 @@ func (c *Client) translate(err error, q asked) error {
 	case q.reading:
 		return &ContentError{Ref: q.ref, Digest: q.digest, Reason: q.what + ": " + printable(err.Error()), Err: err}
 	}
-	return fmt.Errorf("%s: %s: %w", q.ref, q.what, err)
+	return &otherError{text: fmt.Sprintf("%s: %s: %s", q.ref, q.what, printable(err.Error())), err: err}
 }
+
+// otherError is an error that no type of this package is for.
+type otherError struct {
+	text string // fit to print
+	err  error
+}
+
+func (e *otherError) Error() string { return e.text }
+
+func (e *otherError) Unwrap() error { return e.err }
 
 // named is what was asked for when it says more than the place: it has a name of
 // its own.
@@ -65,13 +77,13 @@ func (q asked) named() string {
 }
 
 // loggedIn says whether a login was there to be refused.
-func (c *Client) loggedIn(q asked) bool { return q.login == "" && c.credentials.knows(q.host) }
+func (c *Client) loggedIn(q asked) bool { return q.login == "" && c.credentials.knows(q.account) }
 
 func (c *Client) loginSource(q asked) string {
 	if q.login != "" {
 		return q.login
 	}
-	return c.credentials.source(q.host)
+	return c.credentials.source(q.account)
 }
 
 // isOurs says whether an error needs no translation any more.
@@ -133,7 +145,8 @@ func wordsOf(answer *errcode.ErrorResponse) string {
 	return printable(e.Message)
 }
 
-// printable keeps a stranger's text to one short line.
+// printable keeps a stranger's text to one short line, and what may be secret in
+// the addresses in it to itself.
 func printable(s string) string {
 	const limit = 300
 	s = strings.Map(func(r rune) rune {
@@ -142,11 +155,20 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
+	s = addressPattern.ReplaceAllStringFunc(s, func(address string) string {
+		u, err := url.Parse(address)
+		if err != nil {
+			return "…"
+		}
+		return printAddress(u)
+	})
 	if runes := []rune(s); len(runes) > limit {
 		s = string(runes[:limit]) + "…"
 	}
 	return s
 }
+
+var addressPattern = regexp.MustCompile(`https?://[^\s"']+`)
 
 // failedHost is the host that a request failed at: a redirect or a token
 // service may have led elsewhere.

@@ -138,6 +138,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
 		return errors.New("stopped after 10 redirects")
 	}
+	req.Header.Del("Referer") // the address before may be signed
 	for _, earlier := range via {
 		if earlier.URL.Scheme == "https" && req.URL.Scheme != "https" {
 			return &downgradeError{from: earlier.URL.Host, to: req.URL.Host}

@@ -197,7 +197,7 @@ func (u *blobUpload) explain(err error) error {
 		return source.err
 	}
 	p := u.place
-	told := p.client.translate(err, asked{ref: p.name(), host: p.ref.Host, what: describe(u.desc) + ": " + u.step, digest: u.desc.Digest})
+	told := p.client.translate(err, asked{ref: p.name(), host: p.ref.Host, account: p.ref.Name(), what: describe(u.desc) + ": " + u.step, digest: u.desc.Digest})
 	if errors.Is(err, errReadOnce) {
 		return fmt.Errorf("%w; %w", told, errReadOnce)
 	}
