@@ -16,12 +16,16 @@ import (
 type CopyOptions struct {
 	Concurrency int // transfers and look-ups at the same time; 0: 8
 
-	OnPlanned    func(objects int, bytes int64)           // once all that is to be there is known
-	OnStart      func(desc ocispec.Descriptor, of string) // before content is sent; of says what it is part of, for people
-	OnBytes      func(n int)                              // n bytes more of a blob were sent
-	OnCopied     func(desc ocispec.Descriptor, of string) // content was sent, or mounted
-	OnSkipped    func(desc ocispec.Descriptor, of string) // content was there already
-	OnAttachment func(Attachment)                         // an attachment is at the target, in its form there
+	// AnchorTags gives every manifest below the roots, and every referrer, a tag of
+	// its own in a registry ([AnchorTag]): there are some whose garbage collection
+	// removes what only an index leads to.
+	AnchorTags bool
+
+	OnPlanned    func(objects int, bytes int64)                       // once all that is to be there is known
+	OnStart      func(desc ocispec.Descriptor, of string)             // before content is sent; of says what it is part of, for people
+	OnBytes      func(n int)                                          // n bytes more of a blob were sent
+	OnDone       func(desc ocispec.Descriptor, of string, sent int64) // content is there; sent says how much of it OnBytes has told
+	OnAttachment func(Attachment)                                     // an attachment is at the target, in its form there
 }
 
 // A CopyResult says what [Copy] did, and what was found. Each digest counts once.
@@ -29,6 +33,7 @@ type CopyResult struct {
 	Copied  Amount // sent
 	Mounted Amount // taken over from another repository of the same registry
 	Skipped Amount // there already
+	Anchors int    // tags set for AnchorTags
 	// Attachments are the signatures, attestations, lists of materials and other
 	// manifests that hang on something copied, in order. All of them are at the
 	// target.
@@ -72,12 +77,25 @@ type Attachment struct {
 	Digest       digest.Digest `json:"digest"`        // at the source
 	ArtifactType string        `json:"artifactType,omitempty"`
 	State        string        `json:"state"`
+
+	predicate string // of a sigstore bundle that says
 }
+
+// What cosign writes on sigstore bundles, and which of them are signatures.
+const (
+	sigstoreBundlePrefix  = "application/vnd.dev.sigstore.bundle"
+	predicateAnnotation   = "dev.sigstore.bundle.predicateType"
+	predicateOfASignature = "https://sigstore.dev/cosign/sign/v1"
+	signatureAnnotation   = "dev.cosignproject.cosign/signature"
+)
 
 // IsSignature says whether the attachment is one of cosign's signatures, as far
 // as its tag or type tells.
 func (a Attachment) IsSignature() bool {
-	return strings.HasSuffix(a.Tag, ".sig") || strings.HasPrefix(a.ArtifactType, "application/vnd.dev.sigstore.bundle")
+	if a.Form == FormTag {
+		return strings.HasSuffix(a.Tag, ".sig")
+	}
+	return strings.HasPrefix(a.ArtifactType, sigstoreBundlePrefix) && (a.predicate == "" || a.predicate == predicateOfASignature)
 }
 
 // An Undetermined is a look-up for attachments that did not tell whether there

@@ -344,6 +344,20 @@ func (p *remotePlace) withoutLost(ctx context.Context, list referrerList) (refer
 	return list, nil
 }
 
+// keep lists a manifest that has no name. In a registry there is no such list.
+func (p *remotePlace) keep(context.Context, ocispec.Descriptor) error { return nil }
+
+func (s *staged) keep(ctx context.Context, desc ocispec.Descriptor) error {
+	if _, err := content.FetchAll(ctx, s, desc); err != nil {
+		return err
+	}
+	isListed := func(e ocispec.Descriptor) bool { return e.Digest == desc.Digest }
+	if !slices.ContainsFunc(s.index().Manifests, isListed) {
+		s.list(entry(desc, ""))
+	}
+	return nil
+}
+
 func (s *staged) putManifest(ctx context.Context, desc ocispec.Descriptor, data []byte) error {
 	return s.Push(ctx, desc, bytes.NewReader(data))
 }

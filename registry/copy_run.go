@@ -59,6 +59,9 @@ func (r *copyRun) all(ctx context.Context) error {
 	if err := r.attachAll(ctx); err != nil {
 		return err
 	}
+	if err := r.anchorAll(ctx); err != nil {
+		return err
+	}
 	return each(ctx, r.opts.Concurrency, len(r.sent), func(ctx context.Context, i int) error {
 		return r.readBack(ctx, r.sent[i])
 	})
@@ -214,25 +217,16 @@ func (r *copyRun) fail(side, ref string, n *copyNode, step string, err error) er
 }
 
 func (r *copyRun) copied(n *copyNode) {
-	r.count(&r.result.Copied, n, true)
-	if r.opts.OnCopied != nil {
-		r.opts.OnCopied(n.desc, n.of())
+	sent := n.desc.Size
+	if isManifest(n.desc.MediaType) {
+		sent = 0 // OnBytes is told of blobs
 	}
+	r.done(&r.result.Copied, n, true, sent)
 }
 
-func (r *copyRun) mounted(n *copyNode) {
-	r.count(&r.result.Mounted, n, true)
-	if r.opts.OnCopied != nil {
-		r.opts.OnCopied(n.desc, n.of())
-	}
-}
+func (r *copyRun) mounted(n *copyNode) { r.done(&r.result.Mounted, n, true, 0) }
 
-func (r *copyRun) skipped(n *copyNode) {
-	r.count(&r.result.Skipped, n, false)
-	if r.opts.OnSkipped != nil {
-		r.opts.OnSkipped(n.desc, n.of())
-	}
-}
+func (r *copyRun) skipped(n *copyNode) { r.done(&r.result.Skipped, n, false, 0) }
 
 func (r *copyRun) leftOut(n *copyNode) {
 	r.mu.Lock()
@@ -240,11 +234,15 @@ func (r *copyRun) leftOut(n *copyNode) {
 	r.result.LeftOut = append(r.result.LeftOut, n.desc)
 }
 
-func (r *copyRun) count(amount *Amount, n *copyNode, sent bool) {
+// done counts content that is at the target now. What is new is read back later.
+func (r *copyRun) done(amount *Amount, n *copyNode, isNew bool, sent int64) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	amount.add(n.desc)
-	if sent {
+	if isNew {
 		r.sent = append(r.sent, n)
+	}
+	r.mu.Unlock()
+	if r.opts.OnDone != nil {
+		r.opts.OnDone(n.desc, n.of(), sent)
 	}
 }

@@ -10,17 +10,13 @@ import (
 	"oras.land/oras-go/v2/content"
 )
 
-// signatureAnnotation is where cosign keeps the signature over a layer: two
-// layers of the same bytes may be signed by two keys.
-const signatureAnnotation = "dev.cosignproject.cosign/signature"
-
 // layeredManifest is a manifest under one of cosign's tags. What is not looked
 // at here is kept as it was written.
 type layeredManifest struct {
 	fields map[string]json.RawMessage
 	config ocispec.Descriptor
 	layers []json.RawMessage
-	keys   []string // what makes a layer another one
+	keys   []string // what makes a layer another one: the same bytes may be signed by two keys
 }
 
 func readLayered(data []byte) (*layeredManifest, error) {

@@ -21,6 +21,7 @@ type target interface {
 	putManifest(ctx context.Context, desc ocispec.Descriptor, data []byte) error
 	attach(ctx context.Context, subject ocispec.Descriptor, all []referrer) (missing map[digest.Digest]bool, err error)
 	lacksTag(ctx context.Context, tag string) bool
+	keep(ctx context.Context, desc ocispec.Descriptor) error
 	name() string
 	commit(ctx context.Context) error
 	abort() error
@@ -107,6 +108,12 @@ func (d *Destination) Tag(ctx context.Context, desc ocispec.Descriptor, name str
 		return err
 	}
 	return d.target.Tag(ctx, desc, name)
+}
+
+// Keep lists a pushed manifest without a name in an archive or layout, unless it
+// has one: it is found by its digest. In a registry nothing is to be done.
+func (d *Destination) Keep(ctx context.Context, desc ocispec.Descriptor) error {
+	return d.target.keep(ctx, desc)
 }
 
 // CheckTag says, as a *TagError, whether name can be a tag in a registry, or a

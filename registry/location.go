@@ -198,6 +198,13 @@ func (l Location) WithDigest(d digest.Digest) Location {
 	return l
 }
 
+// SamePath says whether two locations are the same file or folder.
+func (l Location) SamePath(other Location) bool {
+	a, errA := os.Stat(l.Path)
+	b, errB := os.Stat(other.Path)
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
 func prefixOf(k Kind) string {
 	if k == Archive {
 		return schemeArchive

@@ -180,45 +180,46 @@ func (b writableBackend) PushBlobChunkedResume(_ context.Context, repository, id
 	return b.store.resumeUpload(repository, id, offset)
 }
 
-// PushManifest stores a manifest and lists it when it has a tag or a subject. One
-// whose parts are not all there is refused: who finds it finds the whole.
-func (b writableBackend) PushManifest(ctx context.Context, repository, tag string, data []byte, mediaType string) (ocispec.Descriptor, error) {
-	s := b.store
-	desc := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
+// pushManifest stores a manifest and lists it when it has a tag or a subject,
+// which it gives back. One whose parts are not all there is refused: who finds it
+// finds the whole.
+func (s *store) pushManifest(ctx context.Context, repository, tag string, desc ocispec.Descriptor, data []byte) (subject digest.Digest, err error) {
 	l, err := readLinks(data)
 	if err != nil {
-		return desc, invalidManifest("it is no manifest: " + err.Error())
+		return "", invalidManifest("it is no manifest: " + err.Error())
 	}
-	if kind := l.kind(); !isManifest(mediaType) || kind != mediaType {
-		return desc, invalidManifest(fmt.Sprintf("it was sent as %q and is %q", mediaType, kind))
+	if kind := l.kind(); !isManifest(desc.MediaType) || kind != desc.MediaType {
+		return "", invalidManifest(fmt.Sprintf("it was sent as %q and is %q", desc.MediaType, kind))
 	}
 	s.removing.RLock()
 	defer s.removing.RUnlock()
 	if err := s.checkParts(l); err != nil {
-		return desc, err
+		return "", err
 	}
 	if _, err := s.folder.write(desc, bytes.NewReader(data), s.place); err != nil {
-		return desc, err
+		return "", err
 	}
 	s.remember(desc.Digest, l)
-	if tag == "" && l.Subject == nil {
-		return desc, nil
+	if l.Subject != nil {
+		subject = l.Subject.Digest
+	}
+	if tag == "" && subject == "" {
+		return "", nil
 	}
 	err = s.change(ctx, func(entries []ocispec.Descriptor) ([]ocispec.Descriptor, bool) {
-		changed := false
-		if l.Subject != nil {
-			entries, changed = listUnnamed(entries, desc)
+		listed, moved := false, false
+		if subject != "" {
+			entries, listed = listUnnamed(entries, desc)
 		}
-		if tag == "" {
-			return entries, changed
+		if tag != "" {
+			entries, moved = s.setTag(entries, servedName{repository, tag}, desc)
 		}
-		entries, moved := s.setTag(entries, servedName{repository, tag}, desc)
-		return entries, changed || moved
+		return entries, listed || moved
 	})
 	if err == nil && tag != "" {
 		s.onPush(repository, tag, desc.Digest)
 	}
-	return desc, err
+	return subject, err
 }
 
 func invalidManifest(reason string) error {

@@ -1,15 +1,16 @@
 package registry
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"mime"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,8 @@ import (
 // serveHTTP answers by itself where ociserver's answer is not enough, and leaves
 // the rest to it: blobs by any byte range and at the speed of the disk; a mount
 // that can't be done becomes an upload, as the specification wants; uploads can
-// be cancelled; manifests are bounded; an empty list of referrers is a list.
+// be cancelled; manifests are bounded and may have digests of other algorithms;
+// an empty list of referrers is a list.
 type serveHTTP struct {
 	store *store
 	next  http.Handler
@@ -47,8 +49,9 @@ func (h *serveHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.cancel(w, repository, rest)
 	case kind == "uploads" && r.Method == http.MethodPost && rest == "":
 		h.begin(w, r, repository)
+	case kind == "uploads" && !reading && !h.inOrder(w, r, repository, rest):
 	case kind == "manifests" && r.Method == http.MethodPut:
-		h.manifest(w, r)
+		h.manifest(w, r, repository, rest)
 	case kind == "referrers" && reading && ref.CheckDigest(rest) == nil:
 		h.referrers(w, r, digest.Digest(rest))
 	default:
@@ -129,7 +132,8 @@ func (h *serveHTTP) cancel(w http.ResponseWriter, repository, id string) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (h *serveHTTP) manifest(w http.ResponseWriter, r *http.Request) {
+// manifest stores a manifest by its digest, of any algorithm, or under a tag.
+func (h *serveHTTP) manifest(w http.ResponseWriter, r *http.Request, repository, reference string) {
 	data, err := io.ReadAll(io.LimitReader(r.Body, maxManifest+1))
 	if err != nil {
 		writeError(w, http.StatusBadRequest, ociregistry.ErrManifestInvalid.Code(), "the manifest did not arrive whole")
@@ -139,16 +143,49 @@ func (h *serveHTTP) manifest(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusRequestEntityTooLarge, ociregistry.ErrSizeInvalid.Code(), "a manifest of more than 4 MiB")
 		return
 	}
-	if !json.Valid(data) {
-		writeError(w, http.StatusBadRequest, ociregistry.ErrManifestInvalid.Code(), "the manifest is not JSON")
+	d, tag := digest.FromBytes(data), reference
+	if strings.Contains(reference, ":") {
+		if ref.CheckDigest(reference) != nil || digest.Digest(reference).Algorithm().FromBytes(data) != digest.Digest(reference) {
+			_ = ociregistry.WriteError(w, ociregistry.ErrDigestInvalid)
+			return
+		}
+		d, tag = digest.Digest(reference), ""
+	} else if ref.CheckTag(tag) != nil {
+		writeError(w, http.StatusBadRequest, "TAG_INVALID", "no tag")
 		return
 	}
-	r = r.Clone(r.Context())
-	r.Body = io.NopCloser(bytes.NewReader(data))
-	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil {
-		r.Header.Set("Content-Type", mediaType)
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	subject, err := h.store.pushManifest(r.Context(), repository, tag, ocispec.Descriptor{MediaType: mediaType, Digest: d, Size: int64(len(data))}, data)
+	if err != nil {
+		_ = ociregistry.WriteError(w, err)
+		return
 	}
-	h.next.ServeHTTP(w, r)
+	w.Header().Set("Location", "/v2/"+repository+"/manifests/"+d.String())
+	w.Header().Set("Docker-Content-Digest", d.String())
+	if subject != "" {
+		w.Header().Set("OCI-Subject", subject.String())
+	}
+	w.WriteHeader(http.StatusCreated)
+}
+
+// inOrder says whether the bytes of a request begin where its upload ends, and
+// answers when they do not (distribution specification, "Pushing a blob in
+// chunks"). A request that doesn't say where they begin goes on.
+func (h *serveHTTP) inOrder(w http.ResponseWriter, r *http.Request, repository, id string) bool {
+	first, _, ok := strings.Cut(r.Header.Get("Content-Range"), "-")
+	begins, err := strconv.ParseInt(first, 10, 64)
+	plain, idErr := base64.RawURLEncoding.DecodeString(id)
+	if !ok || err != nil || idErr != nil {
+		return true
+	}
+	size, err := h.store.uploads.size(repository, string(plain))
+	if err != nil || size == begins {
+		return true
+	}
+	w.Header().Set("Location", r.URL.Path)
+	w.Header().Set("Range", fmt.Sprintf("0-%d", max(size-1, 0)))
+	_ = ociregistry.WriteError(w, ociregistry.ErrRangeInvalid)
+	return false
 }
 
 func (h *serveHTTP) referrers(w http.ResponseWriter, r *http.Request, subject digest.Digest) {

@@ -330,6 +330,11 @@ func TestServeUploads(t *testing.T) {
 	if resp := patch(at, 0, 10); resp.status != http.StatusNotFound {
 		t.Errorf("going on with a cancelled one: %d", resp.status)
 	}
+	if resp := ask(t, "PUT", begin()+"?digest="+d.String(), map[string]string{"Content-Range": "900-999"}, data[900:]); resp.status != http.StatusRequestedRangeNotSatisfiable || resp.header.Get("Location") == "" {
+		t.Errorf("an end without a beginning: %d", resp.status)
+	} else if resp := ask(t, "DELETE", reg.URL+resp.header.Get("Location"), nil, nil); resp.status != http.StatusNoContent {
+		t.Errorf("cancelling that: %d", resp.status)
+	}
 	long := digest.SHA512.FromBytes(data)
 	if resp := ask(t, "POST", reg.URL+"/v2/team/app/blobs/uploads/?digest="+long.String(), nil, data); resp.status != http.StatusCreated {
 		t.Errorf("at once, by sha512: %d %s", resp.status, resp.body)
@@ -341,6 +346,12 @@ func TestServeUploads(t *testing.T) {
 		t.Errorf("mounting what isn't there: %d", resp.status)
 	} else if resp := ask(t, "DELETE", reg.URL+resp.header.Get("Location"), nil, nil); resp.status != http.StatusNoContent {
 		t.Errorf("cancelling the offered upload: %d", resp.status)
+	}
+	index := blobIndex(t, "x")
+	index.desc.Digest = digest.SHA512.FromBytes(index.data)
+	put(t, reg, "other", index.desc.Digest.String(), index)
+	if resp := ask(t, "GET", reg.URL+"/v2/other/manifests/"+index.desc.Digest.String(), nil, nil); resp.status != 200 || !bytes.Equal(resp.body, index.data) {
+		t.Errorf("a manifest by sha512: %d", resp.status)
 	}
 	leftOver(t, dir)
 }
@@ -364,6 +375,7 @@ func TestServeRefuses(t *testing.T) {
 		want                    int
 	}{
 		"parts missing":         {"PUT", "/v2/app/manifests/1", s.chart.desc.MediaType, s.chart.data, http.StatusNotFound},
+		"no digest":             {"PUT", "/v2/app/manifests/sha256:abc", ocispec.MediaTypeImageIndex, blobIndex(t, "x").data, http.StatusBadRequest},
 		"not JSON":              {"PUT", "/v2/app/manifests/1", ocispec.MediaTypeImageManifest, []byte("no"), http.StatusBadRequest},
 		"another type":          {"PUT", "/v2/app/manifests/1", ocispec.MediaTypeImageManifest, blobIndex(t, "x").data, http.StatusBadRequest},
 		"an unknown type":       {"PUT", "/v2/app/manifests/1", "application/json", blobIndex(t, "x").data, http.StatusBadRequest},

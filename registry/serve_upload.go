@@ -105,6 +105,16 @@ func (u *uploads) take(repository, id string) (*upload, error) {
 	return up, nil
 }
 
+// size is how much of an upload has arrived.
+func (u *uploads) size(repository, id string) (int64, error) {
+	up, err := u.take(repository, id)
+	if err != nil {
+		return 0, err
+	}
+	defer up.busy.Unlock()
+	return up.size, nil
+}
+
 // cancel ends an upload and forgets what was sent.
 func (u *uploads) cancel(repository, id string) error {
 	up, err := u.take(repository, id)

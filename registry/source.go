@@ -148,7 +148,7 @@ func versions(ctx context.Context, p place) ([]string, error) {
 	var all []string
 	err := p.tags(ctx, func(tags []string) error {
 		for _, tag := range tags {
-			if !isAttachment(tag) {
+			if !isAttachment(tag) && !isAnchor(tag) {
 				all = append(all, tag)
 			}
 		}
@@ -271,6 +271,22 @@ func (s *Source) Predecessors(ctx context.Context, desc ocispec.Descriptor) ([]o
 // Tags calls fn with the tags or names of the place, page by page, as they are.
 func (s *Source) Tags(ctx context.Context, fn func(tags []string) error) error {
 	return s.place.tags(ctx, fn)
+}
+
+// Name is the tag or name that the root goes by here: the one it was opened by,
+// else the first that it has in an archive or layout. It may be empty.
+func (s *Source) Name() string {
+	if s.Location.Kind == Registry {
+		return s.Location.Ref.Tag
+	}
+	if p, ok := s.place.(*localPlace); ok && s.Location.Name == "" {
+		for _, e := range p.index.Manifests {
+			if e.Digest == s.Root.Digest && nameOf(e) != "" {
+				return nameOf(e)
+			}
+		}
+	}
+	return s.Location.Name
 }
 
 // Local says whether reading everything costs no network.

@@ -37,13 +37,13 @@ func program() flags.Program {
 		Version: flags.Version,
 		Now:     time.Now,
 		Later: []string{
-			"init", "diff", "copy", "save", "load", "inventory", "export", "attest", "sbom", "completion",
+			"init", "diff", "save", "load", "inventory", "export", "attest", "sbom", "completion",
 			"--keyless", "--strict", "--anchor-tags", "--tlog-upload", "--no-resolve", "--probe", "--all",
 		},
 		Words: map[string]string{"push": "copy", "mirror": "copy", "pull": "save", "ls": "list"},
 		Commands: []*cli.Command{
 			lintCommand(), lockCommand(), imagesCommand(), buildCommand(),
-			signCommand(), verifyCommand(), serveCommand(), inspectCommand(), listCommand(), tagCommand(),
+			signCommand(), verifyCommand(), serveCommand(), inspectCommand(), copyCommand(), listCommand(), tagCommand(),
 			loginCommand(), logoutCommand(),
 			keygenCommand(), schemaCommand(), flags.VersionCommand("bundle"),
 		},

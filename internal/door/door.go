@@ -81,7 +81,7 @@ func (o *Opened) open(ctx context.Context, opts Options) (err error) {
 	if _, err := content.FetchAll(ctx, o.Source, o.Root); err != nil {
 		return fmt.Errorf("reading the root of %s: %w", o.Location, err)
 	}
-	if o.Verification, err = verify(ctx, o.Source, o.Root, opts); err != nil {
+	if o.Verification, err = verify(ctx, o.Source, o.Location.String(), o.Root, opts); err != nil {
 		return err
 	}
 	o.Bundle, err = bundle.Open(ctx, o.Source, o.Root)
@@ -101,4 +101,30 @@ func (o *Opened) open(ctx context.Context, opts Options) (err error) {
 		return fmt.Errorf("checking %s: %w", o.Location, err)
 	}
 	return nil
+}
+
+// An Examined is what [Examine] found.
+type Examined struct {
+	Bundle       *bundle.Bundle // nil for what is no bundle, see AnyArtifact
+	Verification Verification
+}
+
+// Examine holds what was written to a place against the same rules as [Open],
+// in the same order, before a tag leads there: root, signatures, and the
+// documents of a bundle. The content below is not looked at: who wrote it has
+// read it back. at is the place, for messages. The errors are those of [Open].
+func Examine(ctx context.Context, place signing.Source, root ocispec.Descriptor, at string, opts Options) (Examined, error) {
+	var e Examined
+	_, err := content.FetchAll(ctx, place, root)
+	if err != nil {
+		return e, fmt.Errorf("reading the root: %w", err)
+	}
+	if e.Verification, err = verify(ctx, place, at, root, opts); err != nil {
+		return e, err
+	}
+	e.Bundle, err = bundle.Open(ctx, place, root)
+	if opts.AnyArtifact && errors.Is(err, bundle.ErrNotBundle) {
+		return Examined{Verification: e.Verification}, nil
+	}
+	return e, err
 }

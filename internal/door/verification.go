@@ -6,7 +6,6 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"waybill/registry"
 	"waybill/signing"
 )
 
@@ -58,9 +57,9 @@ func (v Verification) String() string {
 	}
 }
 
-func verify(ctx context.Context, src *registry.Source, root ocispec.Descriptor, opts Options) (Verification, error) {
+func verify(ctx context.Context, src signing.Source, at string, root ocispec.Descriptor, opts Options) (Verification, error) {
 	if opts.Policy == nil || opts.Policy.Off {
-		return unverified(ctx, src, root, opts)
+		return unverified(ctx, src, at, root, opts)
 	}
 	result, err := signing.Verify(ctx, src, root, *opts.Policy)
 	if err != nil {
@@ -75,7 +74,7 @@ func verify(ctx context.Context, src *registry.Source, root ocispec.Descriptor, 
 
 // unverified says who claims to have signed. What cannot be read of the
 // signatures does not stop a command that verifies nothing, damaged bytes do.
-func unverified(ctx context.Context, src *registry.Source, root ocispec.Descriptor, opts Options) (Verification, error) {
+func unverified(ctx context.Context, src signing.Source, at string, root ocispec.Descriptor, opts Options) (Verification, error) {
 	found, err := signing.Signers(ctx, src, root)
 	if err != nil {
 		return Verification{}, err
@@ -85,7 +84,7 @@ func unverified(ctx context.Context, src *registry.Source, root ocispec.Descript
 	case opts.Policy != nil:
 		v.State, v.Policy = "off", opts.Policy.Source
 	case opts.NeedPolicy:
-		return v, &NoPolicyError{Location: src.Location.String(), Signers: v.Signers}
+		return v, &NoPolicyError{Location: at, Signers: v.Signers}
 	}
 	return v, nil
 }

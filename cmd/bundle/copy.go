@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/internal/door"
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+	"waybill/registry"
+	"waybill/signing"
+)
+
+func copyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "copy", Usage: "carry a bundle, image or chart to other places, with its signatures",
+		ArgsUsage: "SOURCE DESTINATION…",
+		Description: `From any kind of place to any: a registry, an archive (FILE.tar), a folder.
+Content is copied byte for byte, with the signatures, attestations and SBOMs of
+all that is copied. A destination without a tag gets the source's, else the
+version. What is there already is not sent again; the tag is set last.
+
+  bundle copy oci://vendor.example/shop:1.0.0 oci://harbor.site/mirror/shop
+  bundle copy oci://vendor.example/shop:1.0.0 shop-1.0.0.tar --key vendor.pub
+  bundle copy shop-1.0.0.tar oci://a.site/shop oci://b.site/shop
+
+With a policy the source must satisfy it before anything is written, and each
+target before its tag is set. Where a registry denies the look-up of signatures,
+it cannot be known whether there are some: without a policy that is said and the
+copy goes on, with one it fails unless --allow-missing is given.
+
+Exit codes: 0 done, 1 failed (a version's tag names other content, …), 2 usage,
+3 refused by the policy, 4 a registry says not found or denied, 6 content
+corrupt or incomplete, 9 some of several destinations failed, 10 not reachable.`,
+		Flags: flags.Join([]cli.Flag{
+			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be copied and write nothing"},
+			&cli.BoolFlag{Name: "overwrite", Usage: "move a version's tag that names other content"},
+			&cli.BoolFlag{Name: "allow-missing", Usage: "with a policy too, go on where it cannot be known whether something is signed"},
+			&cli.BoolFlag{Name: "anchor-tags", Usage: "tag everything below the root too, for registries whose garbage collection does not follow an index"},
+		}, flags.Policy(), flags.Registry(), flags.Common()),
+		Action: func(c *cli.Context) error {
+			opts, err := copyOptionsFrom(c)
+			if err != nil {
+				return err
+			}
+			return runCopy(c.Context, opts, c.App.Writer, flags.Talk(c))
+		},
+	}
+}
+
+type copyOptions struct {
+	from         registry.Location
+	to           []registry.Location
+	settings     registry.Settings
+	policy       *signing.Policy
+	dryRun       bool
+	overwrite    bool
+	allowMissing bool
+	anchorTags   bool
+	form         flags.Form
+}
+
+func copyOptionsFrom(c *cli.Context) (copyOptions, error) {
+	opts := copyOptions{
+		dryRun: c.Bool("dry-run"), overwrite: c.Bool("overwrite"),
+		allowMissing: c.Bool("allow-missing"), anchorTags: c.Bool("anchor-tags"),
+	}
+	var err error
+	if opts.form, err = flags.Output(c); err != nil {
+		return opts, err
+	}
+	if c.Args().Len() < 2 {
+		return opts, &flags.UsageError{
+			Message: fmt.Sprintf("`bundle copy` takes a source and at least one destination, got %d arguments", c.Args().Len()),
+			Hint:    "bundle copy oci://HOST/PATH:TAG FILE.tar",
+		}
+	}
+	all, err := flags.Locations(c.Args().Slice())
+	if err != nil {
+		return opts, err
+	}
+	opts.from, opts.to = all[0], all[1:]
+	if opts.settings, err = flags.RegistrySettings(c, all...); err != nil {
+		return opts, err
+	}
+	choice, err := flags.PolicyChoice(c, c.StringSlice("key"))
+	if err != nil {
+		return opts, err
+	}
+	opts.policy, err = door.LoadPolicy(c.Context, choice)
+	return opts, err
+}
+
+// A copier carries one opened thing to its destinations.
+type copier struct {
+	copyOptions
+	client *registry.Client
+	source *door.Opened
+	plan   *registry.CopyPlan
+	talk   *ui.Talk
+}
+
+func runCopy(ctx context.Context, opts copyOptions, out io.Writer, talk *ui.Talk) (err error) {
+	client, err := registry.NewClient(opts.settings)
+	if err != nil {
+		return err
+	}
+	source, err := door.Open(ctx, client, opts.from, door.Options{Policy: opts.policy, AnyArtifact: true, SkipContent: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	talk.Sayf("%s: %s", source.Location, source.Verification)
+	c := copier{copyOptions: opts, client: client, source: source, talk: talk}
+	destinations, err := c.destinations()
+	if err != nil {
+		return err
+	}
+	if err := c.read(ctx); err != nil {
+		return err
+	}
+	return c.toAll(ctx, destinations, out)
+}
+
+// destinations names what is copied at every place, before any of them is
+// touched.
+func (c copier) destinations() ([]destination, error) {
+	var all []destination
+	seen := map[string]bool{}
+	for _, loc := range c.to {
+		d, err := c.named(loc)
+		if err != nil {
+			return nil, err
+		}
+		if seen[d.loc.String()] {
+			return nil, flags.Usagef("%s is given twice", d.loc)
+		}
+		seen[d.loc.String()] = true
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// named fills in the tag or name where the person named none.
+func (c copier) named(loc registry.Location) (destination, error) {
+	root := c.source.Root.Digest
+	if loc.Digest != "" && loc.Digest != root {
+		return destination{}, flags.Usagef("%s names the digest of something else: what is copied is %s", loc, root)
+	}
+	loc.Digest = ""
+	if c.source.Bundle == nil {
+		return namePlain(loc, c.source.Source.Name())
+	}
+	if from := c.source.Location; loc.Kind == registry.Registry && loc.Ref.Tag == "" && from.Kind == registry.Registry {
+		loc.Ref.Tag = from.Ref.Tag
+	}
+	loc, tag, err := nameDestination(loc, c.source.Bundle.Lock.Release)
+	return destination{loc: loc, tag: tag}, err
+}
+
+// namePlain names what is no bundle by the name it was read by. What was read by
+// its digest alone goes by its digest.
+func namePlain(loc registry.Location, name string) (destination, error) {
+	switch {
+	case loc.Kind == registry.Registry && loc.Ref.Tag == "":
+		loc.Ref.Tag = name[strings.LastIndexAny(name, ":/")+1:]
+		if registry.CheckTag(loc.Kind, loc.Ref.Tag) != nil {
+			loc.Ref.Tag = ""
+		}
+		return destination{loc: loc, tag: loc.Ref.Tag}, nil
+	case loc.Kind == registry.Registry:
+		return destination{loc: loc, tag: loc.Ref.Tag}, nil
+	case loc.Name == "":
+		loc.Name = name
+	}
+	if loc.Name == "" {
+		return destination{loc: loc}, nil
+	}
+	return destination{loc: loc, tag: loc.Name}, registry.CheckTag(loc.Kind, loc.Name)
+}
+
+// read finds out all that is to be copied, and refuses to go on when a policy
+// wants more to be known of it than the source tells.
+func (c *copier) read(ctx context.Context) error {
+	progress := c.talk.Progress(ui.Step{Doing: "reading what " + c.source.Location.String() + " holds", Did: "read what " + c.source.Location.String() + " holds"})
+	defer progress.Close()
+	plan, err := registry.PlanCopy(ctx, c.source.Source, []ocispec.Descriptor{c.source.Root}, registry.CopyOptions{Concurrency: c.settings.Concurrency})
+	if err != nil {
+		return err
+	}
+	c.plan = plan
+	size := plan.Size()
+	progress.Notef("%s, %s", ui.Count(size.Objects, "object"), ui.Size(size.Bytes))
+	progress.End()
+	undetermined := undeterminedLines(plan.Undetermined())
+	for _, line := range undetermined {
+		c.talk.Warnf("%s", line)
+	}
+	if len(undetermined) > 0 && c.policy != nil && !c.policy.Off && !c.allowMissing {
+		return &undeterminedError{count: len(undetermined), location: c.source.Location.String()}
+	}
+	return nil
+}
+
+// undeterminedLines says, a line for each thing, what could not be found out.
+func undeterminedLines(all []registry.Undetermined) []string {
+	var lines []string
+	for i, u := range all {
+		why := u.Reason
+		if u.Status != 0 {
+			why += fmt.Sprintf(" (%d)", u.Status)
+		}
+		what := shortLookup(u) + ": " + why
+		switch {
+		case i > 0 && all[i-1].Subject == u.Subject && all[i-1].Reason == u.Reason:
+			lines[len(lines)-1] = strings.TrimSuffix(lines[len(lines)-1], ": "+why) + ", " + what
+			continue
+		case i > 0 && all[i-1].Subject == u.Subject:
+			lines[len(lines)-1] += "; " + what
+			continue
+		}
+		subject := u.Subject.String()
+		if u.Of != "" {
+			subject += " (" + u.Of + ")"
+		}
+		lines = append(lines, "could not be determined whether something hangs on "+subject+": "+what)
+	}
+	return lines
+}
+
+// shortLookup is a look-up without the digest that the line begins with.
+func shortLookup(u registry.Undetermined) string {
+	tag := strings.Replace(u.Subject.String(), ":", "-", 1)
+	switch suffix, ok := strings.CutPrefix(u.Lookup, "tag "+tag); {
+	case ok && suffix == "":
+		return "list of referrers"
+	case ok:
+		return suffix
+	}
+	return u.Lookup
+}
+
+// An undeterminedError reports that a policy is given and it cannot be known
+// whether all signatures were found.
+type undeterminedError struct {
+	count    int
+	location string
+}
+
+func (e *undeterminedError) Error() string {
+	return fmt.Sprintf("%s: it could not be determined whether something hangs on %s, so that signatures may be left behind", e.location, ui.Count(e.count, "manifest"))
+}
+
+// ExitCode is that of a registry which denies an answer.
+func (e *undeterminedError) ExitCode() int { return ui.ExitNotFound }
+
+// Hint says what to type next.
+func (e *undeterminedError) Hint() string {
+	return "ask for the right to look, or go on without them with --allow-missing"
+}

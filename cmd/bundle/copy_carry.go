@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/internal/door"
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+	"waybill/registry"
+)
+
+// toAll copies to one place after the other and goes on past those that fail.
+func (c copier) toAll(ctx context.Context, destinations []destination, out io.Writer) error {
+	result := c.result()
+	var failed []error
+	for i, d := range destinations {
+		at, err := c.toOne(ctx, d)
+		if err != nil {
+			at.Error = err.Error()
+			failed = append(failed, err)
+			if len(destinations) > 1 {
+				c.talk.Warnf("not copied to %s: %v", d.loc, err)
+			}
+		} else if c.form == flags.Text {
+			if _, err := fmt.Fprintln(out, at.Reference); err != nil {
+				return err
+			}
+		}
+		result.Destinations = append(result.Destinations, at)
+		if ctx.Err() != nil && i+1 < len(destinations) {
+			break
+		}
+	}
+	if c.form == flags.JSON {
+		if err := ui.JSON(out, result); err != nil {
+			return err
+		}
+	}
+	return copyFailure(failed, len(destinations))
+}
+
+// copyFailure is the error of a whole run: of one destination its own.
+func copyFailure(failed []error, of int) error {
+	switch {
+	case len(failed) == 0:
+		return nil
+	case len(failed) == of:
+		return failed[0]
+	}
+	return &partialCopyError{failed: len(failed), of: of, first: failed[0]}
+}
+
+// A partialCopyError reports that some of several destinations have it and some
+// have not.
+type partialCopyError struct {
+	failed, of int
+	first      error
+}
+
+func (e *partialCopyError) Error() string {
+	return fmt.Sprintf("%d of %d destinations failed; the first: %v", e.failed, e.of, e.first)
+}
+
+// ExitCode is that of something done and something failed.
+func (e *partialCopyError) ExitCode() int { return ui.ExitPartial }
+
+// toOne copies to one place.
+func (c copier) toOne(ctx context.Context, d destination) (copiedTo, error) {
+	at := copiedTo{
+		Reference: d.loc.WithDigest(c.source.Root.Digest).String(), Repository: repositoryOf(d.loc), Tag: d.tag,
+		Digest: c.source.Root.Digest.String(), DryRun: c.dryRun,
+	}
+	if samePlace(c.source.Location, d.loc) {
+		c.talk.Warnf("%s is where it is copied from: only its tag can change", d.loc)
+	}
+	if c.dryRun {
+		return c.compare(ctx, d, at)
+	}
+	return c.carry(ctx, d, at)
+}
+
+func samePlace(a, b registry.Location) bool {
+	if a.Kind != b.Kind {
+		return false
+	}
+	if a.Kind == registry.Registry {
+		return a.Ref.Name() == b.Ref.Name()
+	}
+	return a.SamePath(b)
+}
+
+// compare says what carry would do.
+func (c copier) compare(ctx context.Context, d destination, at copiedTo) (copiedTo, error) {
+	names, err := c.namesAt(ctx, d.loc)
+	if err == nil {
+		err = c.checkTag(ctx, names, d.tag)
+	}
+	if err != nil {
+		return at, err
+	}
+	result, err := c.plan.Compare(ctx, c.client, d.loc, c.copySettings())
+	if err != nil {
+		return at, err
+	}
+	at.take(result)
+	c.talk.Sayf("would copy %s to %s: %s, %s of %s; %s there already", c.what(), d.loc,
+		ui.Count(result.Copied.Objects, "object"), ui.Size(result.Copied.Bytes), ui.Size(c.plan.Size().Bytes), ui.Count(result.Skipped.Objects, "object"))
+	return at, nil
+}
+
+// namesAt are the names at a place that nobody has opened for writing.
+func (c copier) namesAt(ctx context.Context, loc registry.Location) (tagResolver, error) {
+	if loc.Kind == registry.Registry {
+		return c.client.Create(ctx, loc)
+	}
+	held, err := c.client.Held(ctx, loc)
+	return heldNames(held), err
+}
+
+// carry brings everything to one place: content, then what hangs on it, then it
+// is looked at as anybody would who opens it there, and the tag comes last.
+func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copiedTo, err error) {
+	dst, err := c.client.Update(ctx, d.loc)
+	if err != nil {
+		return at, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, dst.Abort())
+		}
+	}()
+	if err := c.checkTag(ctx, dst, d.tag); err != nil {
+		return at, err
+	}
+	result, err := c.send(ctx, d, dst)
+	at.take(result)
+	if err != nil {
+		return at, err
+	}
+	examined, err := door.Examine(ctx, dst, c.source.Root, d.loc.String(), door.Options{Policy: c.policy, AnyArtifact: true, SkipContent: true})
+	if err != nil {
+		return at, fmt.Errorf("what was copied to %s: %w", d.loc, err)
+	}
+	at.Verification = &examined.Verification
+	if lost := missingFrom(examined.Verification.Signers, c.source.Verification.Signers); len(lost) > 0 {
+		return at, fmt.Errorf("%s was copied, but there it is not signed by %s any more", d.loc, strings.Join(lost, ", "))
+	}
+	return at, c.publish(ctx, d, dst)
+}
+
+func missingFrom(have, want []string) []string {
+	has := map[string]bool{}
+	for _, name := range have {
+		has[name] = true
+	}
+	var missing []string
+	for _, name := range want {
+		if !has[name] {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// publish sets the tag, if nobody else has set it in the meantime.
+func (c copier) publish(ctx context.Context, d destination, dst *registry.Destination) error {
+	if d.tag == "" {
+		if d.loc.Kind == registry.Registry {
+			c.talk.Warnf("%s has no tag: nothing but the digest leads to it, and a registry may collect it as garbage", d.loc.WithDigest(c.source.Root.Digest))
+		}
+		if err := dst.Keep(ctx, c.source.Root); err != nil {
+			return err
+		}
+		return dst.Commit(ctx)
+	}
+	if _, err := c.guard().moves(ctx, dst, d.tag, c.source.Root); err != nil {
+		return err
+	}
+	if err := dst.Tag(ctx, c.source.Root, d.tag); err != nil {
+		return fmt.Errorf("tagging %s: %w", d.loc, err)
+	}
+	return dst.Commit(ctx)
+}
+
+func (c copier) guard() tagGuard {
+	guard := tagGuard{overwrite: c.overwrite}
+	if c.source.Bundle != nil {
+		guard.release = c.source.Bundle.Lock.Release
+	}
+	return guard
+}
+
+func (c copier) checkTag(ctx context.Context, names tagResolver, tag string) error {
+	if tag == "" {
+		return nil
+	}
+	return c.guard().check(ctx, names, tag, c.source.Root, c.talk)
+}
+
+func (c copier) copySettings() registry.CopyOptions {
+	return registry.CopyOptions{Concurrency: c.settings.Concurrency, AnchorTags: c.anchorTags}
+}
+
+// what is copied, for people.
+func (c copier) what() string {
+	if c.source.Bundle == nil {
+		return c.source.Root.Digest.String()
+	}
+	release := c.source.Bundle.Lock.Release
+	return release.Name + " " + release.Version
+}
+
+// send copies with its progress shown.
+func (c copier) send(ctx context.Context, d destination, dst *registry.Destination) (registry.CopyResult, error) {
+	progress := c.talk.Progress(ui.Step{
+		Doing: fmt.Sprintf("copying %s to %s", c.what(), d.loc), Did: fmt.Sprintf("copied %s to %s", c.what(), d.loc), Unit: "object",
+	})
+	defer progress.Close()
+	opts := c.copySettings()
+	opts.OnPlanned = progress.Total
+	opts.OnStart = func(desc ocispec.Descriptor, of string) { progress.Start(objectName(desc, of)) }
+	opts.OnBytes = func(n int) { progress.Advance(int64(n)) }
+	opts.OnDone = func(desc ocispec.Descriptor, of string, sent int64) {
+		progress.Advance(desc.Size - sent) // of what was there, nothing was sent
+		progress.Finish(objectName(desc, of))
+	}
+	result, err := c.plan.To(ctx, dst, opts)
+	if err != nil {
+		return result, err
+	}
+	progress.Notef("%s sent", ui.Size(result.Copied.Bytes))
+	if n := result.Skipped.Objects; n > 0 {
+		progress.Notef("%d there already", n)
+	}
+	if n := result.Mounted.Objects; n > 0 {
+		progress.Notef("%d taken over within the registry", n)
+	}
+	found := countAttachments(result.Attachments, registry.Attachment.IsSignature)
+	progress.Notef("%s (%d new)", ui.Count(found.Found, "signature"), found.Copied+found.United)
+	if others := len(result.Attachments) - found.Found; others > 0 {
+		progress.Notef("%s", ui.Count(others, "other attachment"))
+	}
+	progress.End()
+	for _, desc := range result.LeftOut {
+		c.talk.Warnf("layer %s may not be given on and was left out: who runs the image fetches it from its addresses", desc.Digest)
+	}
+	return result, nil
+}
+
+func objectName(desc ocispec.Descriptor, of string) string {
+	if of == "" {
+		return desc.Digest.String()
+	}
+	return desc.Digest.String() + " (" + of + ")"
+}

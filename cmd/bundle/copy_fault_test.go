@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"waybill/internal/registrytest"
+)
+
+// signedRelease makes a signed release in the working directory and publishes it.
+func signedRelease(t *testing.T, location string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("COSIGN_PASSWORD", "")
+	writeFiles(t, map[string]string{
+		"release.yaml": faultRelease, "web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n",
+		"web/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+	})
+	for _, args := range [][]string{
+		{"keygen", "--prefix", "vendor"},
+		{"build", "--no-images", "--signing-key", "vendor.key", "--signature-format", "both", "-t", location},
+	} {
+		if code, _, errOut := runBundle(t, args...); code != 0 {
+			t.Fatal(errOut)
+		}
+	}
+}
+
+// Whatever request of a copy fails, at the source or at the target, once or from
+// there on: no tag leads to half a bundle, the error names the host, and a second
+// run completes.
+func TestCopyFaults(t *testing.T) {
+	source, target := newFaulty(t), newFaulty(t)
+	from := "oci://" + source.Host + "/shop:1.0.0"
+	signedRelease(t, from)
+	want := digestAt(t, from, "--key", "vendor.pub")
+	for side, reg := range map[string]*faulty{"source": source, "target": target} {
+		for _, forGood := range []bool{false, true} {
+			step := map[bool]int{false: 1, true: 3}[forGood]
+			for at := 0; ; at += step {
+				to := fmt.Sprintf("oci://%s/%s-%t-%d:1.0.0", target.Host, side, forGood, at)
+				name := fmt.Sprintf("%s, request %d, for good: %t", side, at, forGood)
+				if !copyWithFault(t, name, reg, from, to, want, at, forGood) {
+					if at < 10 {
+						t.Errorf("a copy of only %d requests to the %s", at, side)
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+func copyWithFault(t *testing.T, name string, reg *faulty, from, to, want string, at int, forGood bool) bool {
+	args := []string{"copy", from, to, "--key", "vendor.pub", "--allow-missing", "--quiet", "--retry", "0", "--concurrency", "1"}
+	reg.arm(at, forGood)
+	code, out, errOut := runBundle(t, args...)
+	met := reg.disarm()
+	if met && code != 0 {
+		if out != "" {
+			t.Errorf("%s: it fails and says %q", name, out)
+		}
+		if !strings.Contains(errOut, reg.Host) {
+			t.Errorf("%s: the error names no host: %s", name, errOut)
+		}
+		if strings.Contains(errOut, "cancel") || code == 1 || code == 9 {
+			t.Errorf("%s: exit %d, %s", name, code, errOut)
+		}
+		if code, _, _ := runBundle(t, "verify", to, "--policy", "none", "--read-data"); code != 4 {
+			t.Errorf("%s: a tag leads to half a copy: verify exits %d", name, code)
+		}
+	}
+	if code, _, errOut := runBundle(t, args...); code != 0 {
+		t.Errorf("%s: the second run fails: %s", name, errOut)
+	}
+	if got := digestAt(t, to, "--key", "vendor.pub"); got != want {
+		t.Errorf("%s: the target is %s", name, got)
+	}
+	return met
+}
+
+// Where a registry denies to look for signatures, a copy goes on and lists what
+// could not be determined; with a policy it does not go on, unless that is
+// allowed. A signature that is required and can't be looked for is refused.
+func TestCopyUndetermined(t *testing.T) {
+	deny := func(*http.Request) bool { return false }
+	source := registrytest.New(t, registrytest.Options{Fault: func(r *http.Request) *registrytest.Fault {
+		if deny(r) {
+			return &registrytest.Fault{Status: http.StatusForbidden}
+		}
+		return nil
+	}})
+	target := registrytest.New(t, registrytest.Options{})
+	from := "oci://" + source.Host + "/shop:1.0.0"
+	signedRelease(t, from)
+	attachments := func(r *http.Request) bool {
+		return strings.Contains(r.URL.Path, "/manifests/sha256-") || strings.Contains(r.URL.Path, "/referrers/") || strings.HasSuffix(r.URL.Path, "/tags/list")
+	}
+	others := func(r *http.Request) bool { return attachments(r) && !strings.HasSuffix(r.URL.Path, ".sig") }
+	for name, tt := range map[string]struct {
+		deny func(*http.Request) bool
+		args []string
+		code int
+	}{
+		"without a policy":                    {attachments, nil, 0},
+		"some, without a policy":              {others, nil, 0},
+		"some, with a policy":                 {others, []string{"--key", "vendor.pub"}, 4},
+		"some, with a policy, and allowed":    {others, []string{"--key", "vendor.pub", "--allow-missing"}, 0},
+		"some, verification off":              {others, []string{"--policy", "none"}, 0},
+		"the signature that is required":      {attachments, []string{"--key", "vendor.pub"}, 3},
+		"the signature, and others allowed":   {attachments, []string{"--key", "vendor.pub", "--allow-missing"}, 3},
+		"unsigned allowed, absence not known": {attachments, []string{"--key", "vendor.pub", "--allow-unsigned", "--allow-missing"}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			deny = tt.deny
+			to := "oci://" + target.Host + "/" + strings.ToLower(strings.NewReplacer(" ", "-", ",", "").Replace(name)) + ":1.0.0"
+			code, out, errOut := runBundle(t, append([]string{"copy", from, to, "-o", "json"}, tt.args...)...)
+			if code != tt.code {
+				t.Fatalf("exit %d, want %d: %s", code, tt.code, errOut)
+			}
+			if code != 0 {
+				if out != "" || code == 4 && !strings.Contains(errOut, "--allow-missing") {
+					t.Errorf("says %q and %s", out, errOut)
+				}
+				if code, _, _ := runBundle(t, "verify", to, "--policy", "none"); code != 4 {
+					t.Errorf("something was written: verify exits %d", code)
+				}
+				return
+			}
+			var result struct {
+				Undetermined []struct {
+					Subject, Lookup string
+					Status          int
+				}
+			}
+			if err := json.Unmarshal([]byte(out), &result); err != nil {
+				t.Fatal(err)
+			}
+			subjects := map[string]bool{}
+			for _, u := range result.Undetermined {
+				subjects[u.Subject] = true
+				if u.Status != http.StatusForbidden || !strings.Contains(errOut, u.Subject) {
+					t.Errorf("%+v is not told: %s", u, errOut)
+				}
+			}
+			if lines := strings.Count(errOut, "could not be determined"); lines != len(subjects) || lines == 0 {
+				t.Errorf("%d lines for %d subjects: %s", lines, len(subjects), errOut)
+			}
+		})
+	}
+}

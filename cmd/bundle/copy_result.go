@@ -1,0 +1,80 @@
+package main
+
+import (
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/internal/door"
+	"waybill/registry"
+)
+
+// A copyResult is what `copy` says in JSON.
+type copyResult struct {
+	Source string `json:"source"`
+	Digest string `json:"digest"`
+	door.Verification
+	Content      registry.Amount         `json:"content"` // all that is to be at each destination
+	Undetermined []registry.Undetermined `json:"undetermined"`
+	Destinations []copiedTo              `json:"destinations"`
+}
+
+// copiedTo is what became of one destination.
+type copiedTo struct {
+	Reference    string               `json:"reference"`
+	Repository   string               `json:"repository"`
+	Tag          string               `json:"tag"`
+	Digest       string               `json:"digest"`
+	DryRun       bool                 `json:"dryRun,omitempty"`
+	Copied       registry.Amount      `json:"copied"`
+	Mounted      registry.Amount      `json:"mounted"`
+	Skipped      registry.Amount      `json:"skipped"`
+	Signatures   attachmentCount      `json:"signatures"`
+	Attachments  attachmentCount      `json:"attachments"` // the signatures among them
+	Anchors      int                  `json:"anchors,omitempty"`
+	LeftOut      []ocispec.Descriptor `json:"leftOut,omitempty"`
+	Verification *door.Verification   `json:"target,omitempty"` // of what is there now
+	Error        string               `json:"error,omitempty"`
+}
+
+// attachmentCount says how many there are at the source, and what became of them.
+type attachmentCount struct {
+	Found  int `json:"found"`
+	Copied int `json:"copied"` // they were not there
+	United int `json:"united"` // added to others that were there
+	There  int `json:"there"`
+}
+
+func countAttachments(all []registry.Attachment, which func(registry.Attachment) bool) attachmentCount {
+	var n attachmentCount
+	for _, a := range all {
+		if !which(a) {
+			continue
+		}
+		n.Found++
+		switch a.State {
+		case registry.AttachmentCopied:
+			n.Copied++
+		case registry.AttachmentUnited:
+			n.United++
+		case registry.AttachmentThere:
+			n.There++
+		}
+	}
+	return n
+}
+
+func (c copier) result() copyResult {
+	undetermined := c.plan.Undetermined()
+	if undetermined == nil {
+		undetermined = []registry.Undetermined{}
+	}
+	return copyResult{
+		Source: c.source.Location.String(), Digest: c.source.Root.Digest.String(), Verification: c.source.Verification,
+		Content: c.plan.Size(), Undetermined: undetermined,
+	}
+}
+
+func (at *copiedTo) take(r registry.CopyResult) {
+	at.Copied, at.Mounted, at.Skipped, at.LeftOut, at.Anchors = r.Copied, r.Mounted, r.Skipped, r.LeftOut, r.Anchors
+	at.Signatures = countAttachments(r.Attachments, registry.Attachment.IsSignature)
+	at.Attachments = countAttachments(r.Attachments, func(registry.Attachment) bool { return true })
+}
