@@ -1,0 +1,130 @@
+package releasefile
+
+import (
+	"fmt"
+	"slices"
+
+	"waybill/bundle"
+	"waybill/charts"
+)
+
+// FoundImages is every image of a release, and for which Kubernetes versions
+// the charts were rendered to find them.
+type FoundImages struct {
+	Images       []bundle.ListedImage // by reference
+	KubeVersions []string             // sorted
+}
+
+// FindImages renders every chart for each of its profiles and of the release's
+// Kubernetes versions, and lists what they name together with what the release
+// file lists. packed are the charts by component, values the values files.
+//
+// A Kubernetes version the release file does not name is the lowest minor that
+// its range allows, and the newest known; without a range, the chart's. Errors
+// name the component: values that don't parse, a chart that does not render, one
+// that runs containers and names no image, a listed reference that is none.
+func (f *File) FindImages(packed map[string]bundle.Chart, values map[string][]byte) (*FoundImages, error) {
+	found := &FoundImages{}
+	var uses []bundle.ImageUse
+	for _, c := range f.Release.Components {
+		chart, ok := packed[c.Name].(*charts.Chart)
+		if !ok {
+			return nil, fmt.Errorf("component %s: there is no chart to look for images in", c.Name)
+		}
+		renders, err := f.Renders(c, chart, values)
+		if err != nil {
+			return nil, fmt.Errorf("component %s: %w", c.Name, err)
+		}
+		images, err := chart.FindImages(renders)
+		if err != nil {
+			return nil, fmt.Errorf("component %s: looking for images: %w", c.Name, err)
+		}
+		uses = append(uses, usesOf(c.Name, images)...)
+		for _, r := range renders {
+			found.KubeVersions = append(found.KubeVersions, r.KubeVersion)
+		}
+	}
+	slices.Sort(found.KubeVersions)
+	found.KubeVersions = slices.Compact(found.KubeVersions)
+	var err error
+	found.Images, err = f.Release.ListImages(uses)
+	return found, err
+}
+
+func usesOf(component string, found []charts.FoundImage) []bundle.ImageUse {
+	var uses []bundle.ImageUse
+	for _, image := range found {
+		for _, use := range image.Uses {
+			uses = append(uses, bundle.ImageUse{
+				Component: component, Reference: use.Reference, Normalized: use.Normalized, Confidence: string(use.Confidence),
+				Object: use.Object, Path: use.Path, Render: use.Render, Reason: use.Reason,
+			})
+		}
+	}
+	return uses
+}
+
+// Renders are the renderings of a component's chart that discovery looks at:
+// each set of values for each Kubernetes version.
+func (f *File) Renders(c bundle.Component, chart *charts.Chart, files map[string][]byte) ([]charts.RenderOptions, error) {
+	versions, err := f.kubeVersions(chart)
+	if err != nil {
+		return nil, err
+	}
+	var apiVersions []string
+	if f.Release.Render != nil {
+		apiVersions = f.Release.Render.APIVersions
+	}
+	var renders []charts.RenderOptions
+	for _, set := range valueSets(c, files) {
+		values, err := charts.Merge(set.layers...)
+		if err != nil {
+			return nil, err
+		}
+		for _, version := range versions {
+			renders = append(renders, charts.RenderOptions{
+				HelmRelease: c.HelmRelease(), Namespace: c.Namespace, Values: values, ValuesName: set.name,
+				KubeVersion: version, APIVersions: apiVersions,
+			})
+		}
+	}
+	return renders, nil
+}
+
+func (f *File) kubeVersions(chart *charts.Chart) ([]string, error) {
+	if r := f.Release.Render; r != nil && len(r.KubeVersions) > 0 {
+		return r.KubeVersions, nil
+	}
+	if f.Release.Kubernetes != "" {
+		return charts.RenderVersions(f.Release.Kubernetes)
+	}
+	return charts.RenderVersions(chart.Metadata().KubeVersion)
+}
+
+// A valueSet is one of the sets of values a component may be installed with.
+type valueSet struct {
+	name   string // empty for the release's own
+	layers []charts.Layer
+}
+
+func valueSets(c bundle.Component, files map[string][]byte) []valueSet {
+	sets := []valueSet{{layers: Layers(c, files)}}
+	for _, p := range c.Profiles {
+		layers := append(Layers(c, files), charts.Layer{Name: "profile " + p.Name, Values: p.Values})
+		sets = append(sets, valueSet{name: "profile " + p.Name, layers: layers})
+	}
+	return sets
+}
+
+// Layers are the values that the release file gives a component, later ones
+// winning; files are the values files by the path the release file has.
+func Layers(c bundle.Component, files map[string][]byte) []charts.Layer {
+	var layers []charts.Layer
+	for _, name := range c.ValuesFiles {
+		layers = append(layers, charts.Layer{Name: "release values file " + name, YAML: files[name]})
+	}
+	if len(c.Values) > 0 {
+		layers = append(layers, charts.Layer{Name: "release values", Values: c.Values})
+	}
+	return layers
+}

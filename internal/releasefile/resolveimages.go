@@ -1,0 +1,221 @@
+package releasefile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
+
+	"waybill/bundle"
+	"waybill/internal/ref"
+	"waybill/registry"
+)
+
+// An ImageOrigin is where the content of a locked image is, and what of it to
+// carry.
+type ImageOrigin struct {
+	Repository string // HOST/PATH
+	Carry      []ocispec.Descriptor
+}
+
+// ResolvedImages are the images of a release, each by its digest.
+type ResolvedImages struct {
+	Locked  []bundle.LockedImage     // for the lock, by digest
+	Indexes map[digest.Digest][]byte // those made for some of upstream's platforms
+	Origins []ImageOrigin            // in the order of the references
+	Moved   []string                 // references whose tag names other content than their digest
+}
+
+// ImageOptions are the options of [File.ResolveImages].
+type ImageOptions struct {
+	// Previous is the lock so far: what is in it keeps its digest, and its tag
+	// is not asked for. Nil resolves everything anew.
+	Previous *bundle.Lock
+	// Locked takes digests from Previous alone: a reference that is not there is
+	// an error.
+	Locked      bool
+	Concurrency int                    // images resolved at the same time; 4 when 0
+	OnResolved  func(reference string) // after each; may be called at the same time
+}
+
+// ResolveImages asks the registries for every image that is to be carried, each
+// reference once, and decides what of it. All that does not fit is in the error,
+// joined, in the order of the references.
+func (f *File) ResolveImages(ctx context.Context, client *registry.Client, images []bundle.ListedImage, opts ImageOptions) (*ResolvedImages, error) {
+	carried := slices.DeleteFunc(slices.Clone(images), func(i bundle.ListedImage) bool { return !i.Carried() })
+	resolved, failed := make([]*resolvedImage, len(carried)), make([]error, len(carried))
+	var group errgroup.Group
+	group.SetLimit(max(opts.Concurrency, 4))
+	for n, image := range carried {
+		group.Go(func() error {
+			resolved[n], failed[n] = f.resolveImage(ctx, client, image, opts)
+			if failed[n] == nil && opts.OnResolved != nil {
+				opts.OnResolved(image.Reference)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in failed
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(failed...); err != nil {
+		return nil, err
+	}
+	return unite(carried, resolved), nil
+}
+
+// A resolvedImage is one reference and where it led.
+type resolvedImage struct {
+	*bundle.ResolvedImage
+	repository string
+	moved      string
+}
+
+func (f *File) resolveImage(ctx context.Context, client *registry.Client, image bundle.ListedImage, opts ImageOptions) (*resolvedImage, error) {
+	r, err := ref.Parse(image.Reference)
+	if err != nil {
+		return nil, err
+	}
+	repository, err := client.Repository(ctx, r.Name())
+	if err != nil {
+		return nil, err
+	}
+	wanted := image.Platforms
+	if wanted == nil {
+		wanted = f.Release.Platforms
+	}
+	asked := lockedDigest(opts.Previous, image.Reference)
+	switch {
+	case r.Digest != "":
+		asked = r.Digest.String()
+	case asked == "" && opts.Locked:
+		return nil, fmt.Errorf("image %s is not in the lock", image.Reference)
+	case asked == "":
+		asked = r.Tag
+	}
+	desc, err := repository.Resolve(ctx, asked)
+	if err != nil {
+		return nil, fmt.Errorf("image %s (%s): %w", image.Reference, whose(image), err)
+	}
+	found, err := bundle.ResolveImage(ctx, repository, image.Reference, desc, wanted, f.Release.Shape == bundle.ShapeFlat)
+	if err != nil {
+		return nil, fmt.Errorf("%w (%s)", err, whose(image))
+	}
+	return &resolvedImage{ResolvedImage: found, repository: r.Name(), moved: moved(ctx, repository, r)}, nil
+}
+
+// whose names the components of an image for messages.
+func whose(image bundle.ListedImage) string {
+	if len(image.Components) == 0 {
+		return "listed by the release"
+	}
+	return "used by " + strings.Join(image.Components, ", ")
+}
+
+// moved says that the tag beside a digest names other content now. A tag that
+// cannot be asked for is no fault: the digest decides.
+func moved(ctx context.Context, repository *registry.Repository, r ref.Reference) string {
+	if r.Digest == "" || r.Tag == "" {
+		return ""
+	}
+	desc, err := repository.Resolve(ctx, r.Tag)
+	if err != nil || desc.Digest == r.Digest {
+		return ""
+	}
+	return fmt.Sprintf("%s: the tag names %s now; the digest decides", r, desc.Digest)
+}
+
+// lockedDigest is what a lock says of a reference: upstream's digest.
+func lockedDigest(lock *bundle.Lock, reference string) string {
+	if lock == nil {
+		return ""
+	}
+	for _, image := range lock.Images {
+		if !slices.Contains(image.References, reference) {
+			continue
+		}
+		if image.Upstream != "" {
+			return image.Upstream.String()
+		}
+		return image.Digest.String()
+	}
+	return ""
+}
+
+// unite makes one entry of all references that led to one digest.
+func unite(images []bundle.ListedImage, resolved []*resolvedImage) *ResolvedImages {
+	all := &ResolvedImages{Indexes: map[digest.Digest][]byte{}}
+	at := map[digest.Digest]int{}
+	for n, one := range resolved {
+		all.Origins = append(all.Origins, ImageOrigin{Repository: one.repository, Carry: one.Carry})
+		if one.moved != "" {
+			all.Moved = append(all.Moved, one.moved)
+		}
+		for _, entry := range one.Images {
+			i, there := at[entry.Digest]
+			if !there {
+				i = len(all.Locked)
+				at[entry.Digest] = i
+				all.Locked = append(all.Locked, entry)
+			}
+			locked := &all.Locked[i]
+			locked.References = union(locked.References, images[n].Reference)
+			locked.Spellings = union(locked.Spellings, images[n].Spellings...)
+			locked.Components = union(locked.Components, images[n].Components...)
+		}
+		if one.Index != nil {
+			all.Indexes[one.Images[0].Digest] = one.Index
+		}
+	}
+	slices.SortFunc(all.Locked, func(a, b bundle.LockedImage) int { return strings.Compare(a.Digest.String(), b.Digest.String()) })
+	return all
+}
+
+func union(sorted []string, more ...string) []string {
+	all := slices.Concat(sorted, more)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Probe says of each candidate whether its registry has it. It answers for those
+// it could ask.
+func Probe(ctx context.Context, client *registry.Client, images []bundle.ListedImage) map[string]bool {
+	var mu sync.Mutex
+	there := map[string]bool{}
+	var group errgroup.Group
+	group.SetLimit(4)
+	for _, image := range images {
+		r, err := ref.Parse(image.Reference)
+		if err != nil || image.Carried() {
+			continue
+		}
+		group.Go(func() error {
+			repository, err := client.Repository(ctx, r.Name())
+			if err != nil {
+				return nil
+			}
+			asked := r.Tag
+			if r.Digest != "" {
+				asked = r.Digest.String()
+			}
+			_, err = repository.Resolve(ctx, asked)
+			var absent *registry.NotFoundError
+			if err != nil && !errors.As(err, &absent) {
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			there[image.Reference] = err == nil
+			return nil
+		})
+	}
+	_ = group.Wait() // none of them fails
+	return there
+}
