@@ -21,11 +21,11 @@ func buildCommand() *cli.Command {
 		Name: "build", Aliases: []string{"create", "package"},
 		Usage: "pack the release and its charts, publish, sign, then tag",
 		Description: `The lock beside the release file is used and never changed; when there is none
-it is made. A destination without a tag gets the release version as its tag.
+it is made. Charts and images are fetched by their digests. A destination without a tag gets the release version as its tag.
 
-  bundle build --no-images -t oci://registry.example/shop --signing-key cosign.key
+  bundle build -t oci://registry.example/shop --signing-key cosign.key
   bundle build --no-images -t shop-1.0.0.tar --signing-key env://SIGNING_KEY
-  bundle build --no-images --locked -t ./layout --unsigned
+  bundle build --locked -t ./layout --unsigned
 
 The only line on stdout is LOCATION@sha256:… of each destination.
 
@@ -41,7 +41,7 @@ is not what is locked, 10 registry or chart repository not reachable.`,
 			recursiveFlag(), signatureFormatFlag(),
 			&cli.BoolFlag{Name: "locked", Usage: "fail when there is no lock, instead of making one"},
 			&cli.BoolFlag{Name: "overwrite", Usage: "move a version's tag that names other content"},
-			noImagesFlag(), versionFlag(),
+			noImagesFlag(), versionFlag(), strictFlag(),
 			&cli.StringFlag{Name: "source", Usage: "`URL` of the release's source, recorded in the bundle"},
 			&cli.StringFlag{Name: "revision", Usage: "`REVISION` of the release's source, recorded in the bundle"},
 			&cli.StringSliceFlag{Name: "annotation", Usage: "`KEY=VALUE` recorded on the bundle (repeatable)"},
@@ -65,7 +65,8 @@ type buildOptions struct {
 	sign          signOptions
 	locked        bool
 	overwrite     bool
-	noImages      bool
+	packed        string // what is packed: charts and images, or charts
+	strict        bool
 	annotations   map[string]string
 	form          flags.Form
 }
@@ -74,15 +75,12 @@ func buildOptionsFrom(c *cli.Context) (buildOptions, error) {
 	opts := buildOptions{
 		file: c.String("file"), version: c.String("version"),
 		signingKeys: c.StringSlice("signing-key"), unsigned: c.Bool("unsigned"),
-		locked: c.Bool("locked"), overwrite: c.Bool("overwrite"), noImages: c.Bool("no-images"),
+		locked: c.Bool("locked"), overwrite: c.Bool("overwrite"), packed: packedBy(c), strict: c.Bool("strict"),
 	}
 	if err := flags.NoArgs(c); err != nil {
 		return opts, err
 	}
 	if err := checkVersion(opts.version); err != nil {
-		return opts, err
-	}
-	if err := needNoImages(opts.noImages, "build"); err != nil {
 		return opts, err
 	}
 	if len(opts.signingKeys) > 0 && opts.unsigned {
@@ -144,7 +142,7 @@ func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Ta
 	if err != nil {
 		return err
 	}
-	spec, err := prepare(ctx, client, opts, talk)
+	spec, origins, err := prepare(ctx, client, opts, talk)
 	if err != nil {
 		return err
 	}
@@ -159,38 +157,33 @@ func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Ta
 		talk.Warnf("nothing signs this bundle; give --signing-key, or say --unsigned")
 	}
 	p := publisher{
-		client: client, packed: packed, release: spec.Lock.Release,
+		client: client, packed: packed, origins: origins, release: spec.Lock.Release,
 		signers: signers, sign: opts.sign, overwrite: opts.overwrite, talk: talk,
 	}
 	return p.publishAll(ctx, opts.to, out, opts.form)
 }
 
 // prepare turns the files into what is to be packed: release file, lock,
-// values files and charts.
-func prepare(ctx context.Context, client *registry.Client, opts buildOptions, talk *ui.Talk) (bundle.Spec, error) {
-	file, err := readRelease(opts.file)
+// values files and charts, and says where the images come from.
+func prepare(ctx context.Context, client *registry.Client, opts buildOptions, talk *ui.Talk) (bundle.Spec, []releasefile.ImageOrigin, error) {
+	b := building{opts: opts, client: client, talk: talk}
+	if err := b.read(); err != nil {
+		return bundle.Spec{}, nil, err
+	}
+	if err := b.lock(ctx); err != nil {
+		return bundle.Spec{}, nil, err
+	}
+	if err := checkCharts(b.file, b.values, b.charts, talk); err != nil {
+		return bundle.Spec{}, nil, err
+	}
+	lockFile, err := b.finishLock()
 	if err != nil {
-		return bundle.Spec{}, err
-	}
-	if err := file.Check(); err != nil {
-		return bundle.Spec{}, err
-	}
-	values, err := file.ValuesFiles()
-	if err != nil {
-		return bundle.Spec{}, err
-	}
-	sources := releasefile.ResolveOptions{Values: values, Network: releasefile.Network(client), Outputs: localPaths(opts.to)}
-	lock, lockFile, packed, err := lockedCharts(ctx, file, sources, opts, talk)
-	if err != nil {
-		return bundle.Spec{}, err
-	}
-	if err := checkCharts(file, values, packed, talk); err != nil {
-		return bundle.Spec{}, err
+		return bundle.Spec{}, nil, err
 	}
 	return bundle.Spec{
-		ReleaseFile: file.Data, Release: file.Release, Lock: lock, LockFile: lockFile,
-		ValuesFiles: values, Charts: packed, Annotations: opts.annotations,
-	}, nil
+		ReleaseFile: b.file.Data, Release: b.file.Release, Lock: b.locked, LockFile: lockFile,
+		ValuesFiles: b.values, Charts: b.charts, Indexes: b.images.Indexes, Annotations: opts.annotations,
+	}, b.images.Origins, nil
 }
 
 // localPaths are the files and folders that will be written.
@@ -202,49 +195,4 @@ func localPaths(locations []registry.Location) []string {
 		}
 	}
 	return paths
-}
-
-// lockedCharts returns the lock, its bytes on disk, and the charts it names. A
-// lock that is there is used and never changed. Without one it makes one, unless
-// --locked says that there must be one.
-func lockedCharts(ctx context.Context, file *releasefile.File, sources releasefile.ResolveOptions, opts buildOptions, talk *ui.Talk) (*bundle.Lock, []byte, map[string]bundle.Chart, error) {
-	lock, lockFile, err := file.ReadLock()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if lock == nil && !opts.locked {
-		return firstLock(ctx, file, sources, opts, talk)
-	}
-	r := startResolving(file, sources, talk, "fetching", "fetched")
-	defer r.Close()
-	differences, err := file.Compare(ctx, lock, r, bundle.LockOptions{Version: opts.version})
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if len(differences) > 0 {
-		return nil, nil, nil, &bundle.StaleError{Differences: differences}
-	}
-	packed, err := bundle.ResolveLocked(ctx, file.Release, lock, r, nil, r.shown(bundle.LockOptions{}))
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	r.end()
-	return lock, lockFile, packed, nil
-}
-
-// firstLock makes the lock that is not there, and says so.
-func firstLock(ctx context.Context, file *releasefile.File, sources releasefile.ResolveOptions, opts buildOptions, talk *ui.Talk) (*bundle.Lock, []byte, map[string]bundle.Chart, error) {
-	r := startResolving(file, sources, talk, "resolving", "resolved")
-	defer r.Close()
-	lock, packed, err := bundle.MakeLock(ctx, file.Release, r, r.shown(bundle.LockOptions{Version: opts.version}))
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	r.end()
-	if _, err := file.WriteLock(lock); err != nil {
-		return nil, nil, nil, err
-	}
-	talk.Sayf("there was no lock; wrote %s", file.LockPath())
-	lockFile, err := lock.Encode()
-	return lock, lockFile, packed, err
 }

@@ -42,11 +42,11 @@ fetched.`,
 			if err != nil {
 				return err
 			}
-			network, err := chartNetwork(c, file)
+			client, err := sourceClient(c, file)
 			if err != nil {
 				return err
 			}
-			l := linting{file: file, network: network, talk: flags.Talk(c)}
+			l := linting{file: file, network: releasefile.Network(client), talk: flags.Talk(c)}
 			return l.run(c.Context, form, c.App.Writer)
 		},
 	}

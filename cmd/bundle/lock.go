@@ -9,22 +9,25 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"waybill/bundle"
-	"waybill/charts"
 	"waybill/internal/flags"
 	"waybill/internal/releasefile"
 	"waybill/internal/ui"
+	"waybill/registry"
 )
 
 func lockCommand() *cli.Command {
 	return &cli.Command{
-		Name: "lock", Usage: "resolve every chart to a digest and write the lock file beside the release file",
+		Name: "lock", Usage: "resolve every chart and image to a digest and write the lock file beside the release file",
 		ArgsUsage: "[COMPONENT…]",
 		Description: `What is locked and still allowed stays; the rest is added or dropped. With
 --update the named components, or all, are resolved anew. What changed is said.
+Charts are rendered to find the images they run, and each image is resolved to a
+digest; "bundle images" lists them with the reasons.
 
+  bundle lock
+  bundle lock --update cert-manager
+  bundle lock --check
   bundle lock --no-images
-  bundle lock --no-images --update cert-manager
-  bundle lock --no-images --check
   bundle lock --no-images --outdated
 
 A chart that its repository now serves with other content under the locked name
@@ -59,6 +62,8 @@ type lockResult struct {
 	Changed     bool                   `json:"changed"`
 	Packed      string                 `json:"packed"`
 	Charts      []bundle.LockedChart   `json:"charts"`
+	Images      []bundle.LockedImage   `json:"images,omitempty"`
+	Candidates  []string               `json:"candidates,omitempty"` // references that may be images, and are not locked
 	Changes     []bundle.LockChange    `json:"changes,omitempty"`
 	Differences []string               `json:"differences,omitempty"` // --check
 	Outdated    []releasefile.Outdated `json:"outdated,omitempty"`    // --outdated
@@ -70,7 +75,7 @@ type locking struct {
 	file     *releasefile.File
 	values   map[string][]byte
 	previous *bundle.Lock
-	network  charts.Network // nil with --check
+	client   *registry.Client // nil with --check
 	opts     bundle.LockOptions
 	form     flags.Form
 	out      io.Writer
@@ -114,13 +119,13 @@ func checkLockFlags(c *cli.Context) error {
 	if err := checkVersion(c.String("version")); err != nil {
 		return err
 	}
-	return needNoImages(c.Bool("no-images"), "lock")
+	return nil
 }
 
 // readLocking reads what there is on disk.
 func readLocking(c *cli.Context) (*locking, error) {
 	l := &locking{out: c.App.Writer, talk: flags.Talk(c), opts: bundle.LockOptions{
-		Update: c.Args().Slice(), UpdateAll: c.Bool("update") && !c.Args().Present(), Version: c.String("version"),
+		Update: c.Args().Slice(), UpdateAll: c.Bool("update") && !c.Args().Present(), Version: c.String("version"), Packed: packedBy(c),
 	}}
 	var err error
 	if l.form, err = flags.Output(c); err != nil {
@@ -140,7 +145,7 @@ func readLocking(c *cli.Context) (*locking, error) {
 	}
 	l.opts.Previous = l.previous
 	if !c.Bool("check") {
-		l.network, err = chartNetwork(c, l.file)
+		l.client, err = sourceClient(c, l.file)
 	}
 	return l, err
 }
@@ -153,39 +158,76 @@ func checkVersion(version string) error {
 	return bundle.CheckVersion(version)
 }
 
-// needNoImages is asked by the verbs that will pack container images.
-func needNoImages(given bool, verb string) error {
-	if given {
-		return nil
+// packedBy is what --no-images makes of a lock.
+func packedBy(c *cli.Context) string {
+	if c.Bool("no-images") {
+		return bundle.PackedCharts
 	}
-	return &flags.UsageError{
-		Message: "container images come with a later version of waybill; this one packs charts only",
-		Hint:    fmt.Sprintf("`bundle %s --no-images` packs the charts", verb),
+	return bundle.PackedImages
+}
+
+// sources is how the charts of the file are found.
+func (l *locking) sources() releasefile.ResolveOptions {
+	opts := releasefile.ResolveOptions{Values: l.values, Images: l.opts.Packed == bundle.PackedImages}
+	if l.client != nil {
+		opts.Network = releasefile.Network(l.client)
 	}
+	return opts
 }
 
 // lock makes the lock and writes it.
 func (l *locking) lock(ctx context.Context) error {
-	r := startResolving(l.file, releasefile.ResolveOptions{Values: l.values, Network: l.network, AskAgain: true}, l.talk, "resolving", "resolved")
-	defer r.Close()
-	lock, _, err := bundle.MakeLock(ctx, l.file.Release, r, r.shown(l.opts))
+	lock, candidates, err := l.make(ctx)
 	if err != nil {
 		return l.failed(err)
 	}
-	r.end()
 	changed, err := l.file.WriteLock(lock)
 	if err != nil {
 		return err
 	}
 	changes := lock.Changes(l.previous)
 	if l.form == flags.JSON {
-		return ui.JSON(l.out, lockResult{Lock: l.file.LockPath(), Changed: changed, Packed: lock.Packed, Charts: lock.Charts, Changes: changes})
+		return ui.JSON(l.out, lockResult{
+			Lock: l.file.LockPath(), Changed: changed, Packed: lock.Packed, Charts: lock.Charts, Images: lock.Images,
+			Candidates: candidates, Changes: changes,
+		})
 	}
 	for _, chart := range lock.Charts {
 		fmt.Fprintf(l.out, "%s\t%s\t%s\t%s\n", chart.Component, chart.Name, chart.Version, chart.Manifest)
 	}
+	for _, image := range lock.Images {
+		fmt.Fprintf(l.out, "%s\t%s\n", image.References[0], image.Digest)
+	}
+	sayCandidates(l.talk, candidates)
 	l.sayChanges(changes, changed)
 	return nil
+}
+
+// make resolves charts, and then the images found in them.
+func (l *locking) make(ctx context.Context) (*bundle.Lock, []string, error) {
+	sources := l.sources()
+	sources.AskAgain = true
+	r := startResolving(l.file, sources, l.talk, "resolving", "resolved")
+	defer r.Close()
+	lock, packed, err := bundle.MakeLock(ctx, l.file.Release, r, l.opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.end()
+	if lock.Packed == bundle.PackedCharts {
+		return lock, nil, nil
+	}
+	search := imageSearch{file: l.file, values: l.values, client: l.client, talk: l.talk}
+	found, err := search.find(packed)
+	if err != nil {
+		return nil, nil, err
+	}
+	resolved, err := search.resolve(ctx, found.Images, releasefile.ImageOptions{Previous: l.opts.KeptImages()})
+	if err != nil {
+		return nil, nil, err
+	}
+	lock.Images = resolved.Locked
+	return lock, candidates(found.Images), nil
 }
 
 func (l *locking) sayChanges(changes []bundle.LockChange, written bool) {
@@ -205,7 +247,7 @@ func (l *locking) failed(err error) error {
 	if l.form != flags.JSON {
 		return err
 	}
-	result := lockResult{Lock: l.file.LockPath(), Packed: bundle.PackedCharts, Charts: []bundle.LockedChart{}, Problems: problemsOf(err)}
+	result := lockResult{Lock: l.file.LockPath(), Packed: l.opts.Packed, Charts: []bundle.LockedChart{}, Problems: problemsOf(err)}
 	if l.previous != nil {
 		result.Charts = l.previous.Charts
 	}
@@ -219,7 +261,7 @@ func (l *locking) check(ctx context.Context) error {
 		return l.failed(err)
 	}
 	if l.form == flags.JSON {
-		result := lockResult{Lock: l.file.LockPath(), Packed: bundle.PackedCharts, Differences: differences}
+		result := lockResult{Lock: l.file.LockPath(), Packed: l.opts.Packed, Differences: differences}
 		if l.previous != nil {
 			result.Charts = l.previous.Charts
 		}
@@ -237,7 +279,7 @@ func (l *locking) check(ctx context.Context) error {
 }
 
 func (l *locking) differences(ctx context.Context) ([]string, error) {
-	r := l.file.Resolver(releasefile.ResolveOptions{Values: l.values})
+	r := l.file.Resolver(l.sources())
 	defer r.Close()
 	return l.file.Compare(ctx, l.previous, r, l.opts)
 }

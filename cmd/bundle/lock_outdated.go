@@ -21,7 +21,7 @@ func (l *locking) outdated(ctx context.Context) error {
 	if len(differences) > 0 {
 		return &bundle.StaleError{Differences: differences}
 	}
-	r := startResolving(l.file, releasefile.ResolveOptions{Values: l.values, Network: l.network}, l.talk, "looking for newer versions of", "looked for newer versions of")
+	r := startResolving(l.file, l.sources(), l.talk, "looking for newer versions of", "looked for newer versions of")
 	defer r.Close()
 	found, err := l.file.Outdated(ctx, l.previous, r.Resolver)
 	if err != nil {

@@ -38,7 +38,7 @@ func program() flags.Program {
 		Now:     time.Now,
 		Later: []string{
 			"init", "diff", "save", "load", "inventory", "export", "attest", "sbom", "completion",
-			"--keyless", "--strict", "--anchor-tags", "--tlog-upload", "--no-resolve", "--probe", "--all",
+			"--keyless", "--anchor-tags", "--tlog-upload", "--all",
 		},
 		Words: map[string]string{"push": "copy", "mirror": "copy", "pull": "save", "ls": "list"},
 		Commands: []*cli.Command{

@@ -13,6 +13,7 @@ import (
 
 	"waybill/bundle"
 	"waybill/internal/flags"
+	"waybill/internal/releasefile"
 	"waybill/internal/ui"
 	"waybill/registry"
 	"waybill/signing"
@@ -22,6 +23,7 @@ import (
 type publisher struct {
 	client    *registry.Client
 	packed    *bundle.Packed
+	origins   []releasefile.ImageOrigin // of the images, which are no part of packed
 	release   bundle.LockedRelease
 	signers   []*signing.Signer
 	sign      signOptions
@@ -165,6 +167,9 @@ func (p publisher) publish(ctx context.Context, d destination) (result published
 		}
 	}()
 	root := p.packed.Root
+	if err := p.carryImages(ctx, dst); err != nil {
+		return result, err
+	}
 	if err := p.push(ctx, dst); err != nil {
 		return result, err
 	}

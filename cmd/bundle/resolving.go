@@ -6,17 +6,16 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"waybill/bundle"
-	"waybill/charts"
 	"waybill/internal/flags"
 	"waybill/internal/releasefile"
 	"waybill/internal/ui"
 	"waybill/registry"
 )
 
-// chartNetwork is the network that brings the charts of a release file, as the
-// flags want it. The switches for the hosts named in a command count for the
+// sourceClient is the client that brings the charts and images of a release
+// file, as the flags want it. The switches for the hosts named in a command count for the
 // hosts that the file names.
-func chartNetwork(c *cli.Context, file *releasefile.File) (charts.Network, error) {
+func sourceClient(c *cli.Context, file *releasefile.File) (*registry.Client, error) {
 	settings, err := flags.RegistrySettings(c)
 	if err != nil {
 		return nil, err
@@ -27,11 +26,7 @@ func chartNetwork(c *cli.Context, file *releasefile.File) (charts.Network, error
 	if c.Bool("insecure-skip-tls-verify") {
 		settings.InsecureHosts = append(settings.InsecureHosts, file.Hosts()...)
 	}
-	client, err := registry.NewClient(settings)
-	if err != nil {
-		return nil, err
-	}
-	return releasefile.Network(client), nil
+	return registry.NewClient(settings)
 }
 
 // A resolving resolves the charts of a release file and shows how far it is.

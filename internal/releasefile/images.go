@@ -76,14 +76,18 @@ func (f *File) Renders(c bundle.Component, chart *charts.Chart, files map[string
 		apiVersions = f.Release.Render.APIVersions
 	}
 	var renders []charts.RenderOptions
-	for _, set := range valueSets(c, files) {
-		values, err := charts.Merge(set.layers...)
-		if err != nil {
-			return nil, err
+	sets, err := valueSets(c, files)
+	if err != nil {
+		return nil, err
+	}
+	for n, values := range sets {
+		name := ""
+		if n > 0 {
+			name = "profile " + c.Profiles[n-1].Name
 		}
 		for _, version := range versions {
 			renders = append(renders, charts.RenderOptions{
-				HelmRelease: c.HelmRelease(), Namespace: c.Namespace, Values: values, ValuesName: set.name,
+				HelmRelease: c.HelmRelease(), Namespace: c.Namespace, Values: values, ValuesName: name,
 				KubeVersion: version, APIVersions: apiVersions,
 			})
 		}
@@ -99,32 +103,4 @@ func (f *File) kubeVersions(chart *charts.Chart) ([]string, error) {
 		return charts.RenderVersions(f.Release.Kubernetes)
 	}
 	return charts.RenderVersions(chart.Metadata().KubeVersion)
-}
-
-// A valueSet is one of the sets of values a component may be installed with.
-type valueSet struct {
-	name   string // empty for the release's own
-	layers []charts.Layer
-}
-
-func valueSets(c bundle.Component, files map[string][]byte) []valueSet {
-	sets := []valueSet{{layers: Layers(c, files)}}
-	for _, p := range c.Profiles {
-		layers := append(Layers(c, files), charts.Layer{Name: "profile " + p.Name, Values: p.Values})
-		sets = append(sets, valueSet{name: "profile " + p.Name, layers: layers})
-	}
-	return sets
-}
-
-// Layers are the values that the release file gives a component, later ones
-// winning; files are the values files by the path the release file has.
-func Layers(c bundle.Component, files map[string][]byte) []charts.Layer {
-	var layers []charts.Layer
-	for _, name := range c.ValuesFiles {
-		layers = append(layers, charts.Layer{Name: "release values file " + name, YAML: files[name]})
-	}
-	if len(c.Values) > 0 {
-		layers = append(layers, charts.Layer{Name: "release values", Values: c.Values})
-	}
-	return layers
 }

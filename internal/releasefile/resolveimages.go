@@ -20,6 +20,7 @@ import (
 // An ImageOrigin is where the content of a locked image is, and what of it to
 // carry.
 type ImageOrigin struct {
+	Reference  string // normalised, for people
 	Repository string // HOST/PATH
 	Carry      []ocispec.Descriptor
 }
@@ -154,7 +155,7 @@ func unite(images []bundle.ListedImage, resolved []*resolvedImage) *ResolvedImag
 	all := &ResolvedImages{Indexes: map[digest.Digest][]byte{}}
 	at := map[digest.Digest]int{}
 	for n, one := range resolved {
-		all.Origins = append(all.Origins, ImageOrigin{Repository: one.repository, Carry: one.Carry})
+		all.Origins = append(all.Origins, ImageOrigin{Reference: images[n].Reference, Repository: one.repository, Carry: one.Carry})
 		if one.moved != "" {
 			all.Moved = append(all.Moved, one.moved)
 		}

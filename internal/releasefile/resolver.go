@@ -19,6 +19,8 @@ type ResolveOptions struct {
 	Values map[string][]byte
 	// Network brings charts from other hosts; nil: none is asked.
 	Network charts.Network
+	// Images counts what the search for images depends on among the inputs.
+	Images bool
 	// AskAgain asks also where name and version of a locked chart lead now, so
 	// that one that moved is found.
 	AskAgain bool
@@ -33,6 +35,7 @@ type ResolveOptions struct {
 // the room bundle. All that it resolves is seen in one state: an index, a tag or
 // a ref is asked for once. Close it.
 type Resolver struct {
+	release *bundle.Release
 	dir     string // where relative paths begin
 	outputs []string
 	opts    ResolveOptions
@@ -44,7 +47,8 @@ var _ bundle.Resolver = (*Resolver)(nil)
 // Resolver returns what resolves the charts of this file.
 func (f *File) Resolver(opts ResolveOptions) *Resolver {
 	return &Resolver{
-		dir: filepath.Dir(f.Path), outputs: append([]string{f.LockPath()}, opts.Outputs...),
+		release: f.Release,
+		dir:     filepath.Dir(f.Path), outputs: append([]string{f.LockPath()}, opts.Outputs...),
 		opts: opts, cache: charts.NewCache(),
 	}
 }
@@ -58,7 +62,11 @@ func (r *Resolver) Resolve(ctx context.Context, c bundle.Component, locked *bund
 	if err != nil {
 		return bundle.Resolved{}, err
 	}
-	return bundle.Resolved{Locked: lockedChart(c, chart), Chart: chart}, nil
+	found := lockedChart(c, chart)
+	if found.Inputs, err = r.withImages(c, found.Inputs); err != nil {
+		return bundle.Resolved{}, err
+	}
+	return bundle.Resolved{Locked: found, Chart: chart}, nil
 }
 
 // LockedArchives returns the archives of the named components exactly as the lock
@@ -84,7 +92,10 @@ func (r *Resolver) Inputs(ctx context.Context, c bundle.Component) (digest.Diges
 		return "", err
 	}
 	inputs, err := charts.Inputs(ctx, r.dir, source)
-	return inputs, onDisk(c, err)
+	if err != nil {
+		return "", onDisk(c, err)
+	}
+	return r.withImages(c, inputs)
 }
 
 // Chart finds the component's chart; locked as in [bundle.Resolver]. Errors are

@@ -11,6 +11,8 @@
 //	serving stop NAME    interrupts it and wants it to end well
 //	repository NAME DIR [-login=USER:PASSWORD] [-tls]
 //	                     serves the packed charts, and all else, in DIR as a chart repository
+//	image HOST/PATH:TAG PLATFORM…
+//	                     puts a small image into a registry, an index when there are several platforms
 //	requests NAME        prints what the server was asked since the last time
 //	pack DIR FILE.tgz    packs a chart's folder
 //	chart DIR NAME VER   writes a small chart: a ConfigMap and a Deployment
@@ -38,7 +40,7 @@ import (
 // further commands.
 func Params(dir string, setup func(*testscript.Env) error, more map[string]func(*testscript.TestScript, bool, []string)) testscript.Params {
 	commands := map[string]func(*testscript.TestScript, bool, []string){
-		"registry": startRegistry, "serving": serving(), "repository": startRepository, "requests": requests,
+		"registry": startRegistry, "serving": serving(), "repository": startRepository, "image": pushImage, "requests": requests,
 		"pack": packChart, "chart": writeChart, "first": firstLine, "damage": damage, "exit": exitCode,
 	}
 	for name, command := range more {
