@@ -72,7 +72,7 @@ func (c *Chart) checkDependencies(loaded *chart.Chart, values map[string]any) er
 	if len(wanted) == 0 {
 		return nil
 	}
-	return &DependencyError{Chart: c.title(), Missing: wanted, Keys: c.unknownDependencyKeys()}
+	return &DependencyError{Chart: c.title(), Missing: wanted, Keys: unknownDependencyKeys(c.files)}
 }
 
 // enabled decides as Helm does: tags first, then the first condition that is a

@@ -24,10 +24,6 @@ func TestDependencies(t *testing.T) {
 			chart("- {name: db, version: 1.x, url: https://charts.example}\n", ""),
 			`chart shop 1.0.0 needs what its charts/ folder lacks: db 1.x; Chart.yaml: dependency db: unknown key "url", did you mean "repository"?`,
 		},
-		"absent": {
-			chart("- {name: db, version: 1.x, repository: https://charts.example}\n", ""),
-			`chart shop 1.0.0 needs what its charts/ folder lacks: db 1.x from https://charts.example; run helm dependency build on the chart first`,
-		},
 		"absent and switched off by its condition": {
 			chart("- {name: db, version: 1.x, condition: db.enabled}\n", "db: {enabled: false}\n"), "",
 		},

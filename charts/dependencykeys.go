@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"waybill/internal/near"
+	"waybill/internal/tarball"
 )
 
 // An UnknownDependencyKey is a key of a dependency entry that Helm does not
@@ -35,11 +36,11 @@ var otherWords = map[string]string{
 	"chart": "name", "chartName": "name", "ver": "version", "tag": "version", "as": "alias", "when": "condition",
 }
 
-// unknownDependencyKeys reads the dependency entries of the chart itself (not
+// unknownDependencyKeys reads the dependency entries of a chart's own files (not
 // of its subcharts) for keys Helm ignores, in the order of the files.
-func (c *Chart) unknownDependencyKeys() []UnknownDependencyKey {
+func unknownDependencyKeys(files []tarball.File) []UnknownDependencyKey {
 	var found []UnknownDependencyKey
-	for _, f := range c.files {
+	for _, f := range files {
 		if f.Name != "Chart.yaml" && f.Name != "requirements.yaml" {
 			continue
 		}

@@ -2,6 +2,7 @@ package charts
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,39 +30,70 @@ func (e *LinkError) Error() string {
 	return fmt.Sprintf("link %s (to %s) %s; copy what it names into the chart, or list it in .helmignore", e.Path, e.Target, e.Reason)
 }
 
-// resolveFolder packs the folder and reads the pack again, so that a chart
-// from a folder went through the same checks as one from an archive.
-func resolveFolder(source Source, full string) (*Chart, error) {
-	src := source.Path
-	meta, err := readChartFile(src, full)
+// A diskFolder is a chart's folder on disk.
+type diskFolder struct {
+	src  string // as it was written
+	full string
+}
+
+// String is how messages call the folder.
+func (d diskFolder) String() string { return fmt.Sprintf("%q", d.src) }
+
+// id tells folders apart.
+func (d diskFolder) id() string { return d.full }
+
+// files are those Helm would load.
+func (d diskFolder) files() ([]tarball.File, error) {
+	if _, err := readChartFile(d.src, d.full); err != nil {
+		return nil, err
+	}
+	files, err := readFolder(d.full)
+	if err != nil {
+		return nil, &InvalidError{Chart: d.String(), Err: err}
+	}
+	return files, nil
+}
+
+// sibling is the folder that a dependency's file:// means, which begins at the
+// folder of the chart that has it.
+func (d diskFolder) sibling(path string) (folder, error) {
+	full := filepath.FromSlash(path)
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(d.full, full)
+	}
+	info, err := os.Stat(full)
+	if err != nil || !info.IsDir() {
+		return nil, &SourceError{
+			Path: fileScheme + path, Looked: full, Reason: "no such folder",
+			Advice: "a dependency's file:// begins at the folder of the chart that names it", Err: err,
+		}
+	}
+	return diskFolder{src: fileScheme + path, full: full}, nil
+}
+
+// resolveFolder packs a chart's folder.
+func (f *finder) resolveFolder(ctx context.Context, src Source, full string, pins []PinnedDependency) (*Chart, error) {
+	if err := refuseOutputs(src, full); err != nil {
+		return nil, err
+	}
+	p, err := newPacking(diskFolder{src.Path, full}, src.Values)
 	if err != nil {
 		return nil, err
 	}
-	if err := refuseOutputs(source, full); err != nil {
+	c, err := f.pack(ctx, p, pins)
+	if err != nil {
 		return nil, err
 	}
-	files, err := readFolder(full)
-	if err != nil {
-		return nil, &InvalidError{Chart: fmt.Sprintf("%q", src), Err: err}
-	}
-	for i := range files {
-		files[i].Name = meta.Name + "/" + files[i].Name
-	}
-	var plain, packed bytes.Buffer
-	if err := tarball.Write(&plain, files); err != nil {
-		return nil, &InvalidError{Chart: fmt.Sprintf("%q", src), Err: err}
-	}
-	if err := tarball.WriteGzip(&packed, files); err != nil {
-		return nil, &InvalidError{Chart: fmt.Sprintf("%q", src), Err: err}
-	}
-	c, err := openArchive(packed.Bytes(), nil)
-	if err != nil {
-		return nil, named(err, src)
-	}
-	c.Files = digest.FromBytes(plain.Bytes())
-	c.Source = src
-	c.Inputs = inputsDigest([]string{"path " + src, "files " + c.Files.String()})
-	return c, nil
+	c.Source = src.Path
+	c.Inputs, err = folderInputs(src, p)
+	return c, err
+}
+
+// folderInputs are the path, the files as they lie there, and which
+// dependencies are packed with them.
+func folderInputs(src Source, p *packing) (digest.Digest, error) {
+	lines, err := p.inputs()
+	return inputsDigest(append([]string{"path " + src.Path}, lines...)), err
 }
 
 // readChartFile reads the one thing packing needs to know: the chart's name.
@@ -117,15 +149,18 @@ func readFolder(dir string) ([]tarball.File, error) {
 }
 
 func ignoreRules(root string) (*ignore.Rules, error) {
-	rules := ignore.Empty()
 	data, err := readBounded(filepath.Join(root, ignore.HelmIgnore), maxChartFileBytes)
-	if err == nil {
-		rules, err = ignore.Parse(bytes.NewReader(data))
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", ignore.HelmIgnore, err)
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
+	}
+	return parseRules(data)
+}
+
+// parseRules reads a .helmignore. There are rules without one.
+func parseRules(data []byte) (*ignore.Rules, error) {
+	rules, err := ignore.Parse(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ignore.HelmIgnore, err)
 	}
 	rules.AddDefaults()
 	return rules, nil

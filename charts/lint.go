@@ -102,7 +102,7 @@ func (c *Chart) lintVersion() []Finding {
 
 func (c *Chart) lintDependencies() []Finding {
 	var found []Finding
-	for _, k := range c.unknownDependencyKeys() {
+	for _, k := range unknownDependencyKeys(c.files) {
 		found = append(found, Finding{Severity: Warning, Rule: RuleDependency, File: k.File,
 			Message: strings.TrimPrefix(k.String(), k.File+": ")})
 	}

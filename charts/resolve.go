@@ -41,74 +41,154 @@ const pathAdvice = "name a folder that holds Chart.yaml, or a .tgz that helm pac
 // Resolve finds a chart.
 //
 //   - A .tgz is taken byte for byte, with FILE.tgz.prov when that lies beside
-//     it. A folder is packed so that the same files give the same bytes
-//     anywhere: see [Chart.Files]. A relative path begins at baseDir.
-//   - From a chart repository or a registry, git or manifests: not yet.
+//     it. A relative path begins at baseDir.
+//   - A folder is packed so that the same files give the same bytes anywhere:
+//     see [Chart.Files]. What its Chart.yaml needs and its charts/ lacks is
+//     fetched and packed with it, when src.Values or the chart's own switch it
+//     on: as Chart.lock says, else the newest that Chart.yaml allows.
+//   - From a chart repository the archive is taken byte for byte, with its
+//     .prov when it has one; from a registry the manifest and all it names.
+//   - From git a folder is packed as one on disk; its source has the commit.
+//   - Manifests are packed as a chart whose objects are sent as written.
 //
-// Errors: [*SourceError] when there is no chart at the path, [*LinkError] and
-// [*InvalidError] when there is one that cannot be packed or loaded,
-// [*DependencyError] when it lacks a dependency that its own default values
-// switch on, and [*OfflineError] when opts has no network and the source needs
-// one.
-func Resolve(ctx context.Context, baseDir string, src Source, opts ResolveOptions) (*Chart, error) {
+// Errors: [*SourceError] when there is no chart at the path, [*LinkError],
+// [*InvalidError] and [*ManifestError] when there is one that cannot be packed
+// or loaded, [*DependencyError] when it lacks a dependency that its values
+// switch on, [*OutOfSyncError] when its lock is of another Chart.yaml;
+// [*VersionError], [*NotFoundError], [*AmbiguousError] and [*RepositoryError]
+// about what a repository has, [*MovedError] when that is not what is pinned;
+// [*OfflineError] when opts has no network and one is needed, and the network's
+// own.
+func Resolve(ctx context.Context, baseDir string, src Source, opts ResolveOptions) (_ *Chart, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var c *Chart
-	var err error
-	switch src.kind() {
-	case fromPath:
-		c, err = resolvePath(baseDir, src)
-	default:
-		err = fmt.Errorf("charts from %s are not built yet", src.kind())
-	}
+	f, end := newFinder(opts)
+	defer func() { err = errors.Join(err, end()) }()
+	c, err := f.resolve(ctx, baseDir, src, opts.Pinned)
 	if err != nil {
 		return nil, err
 	}
-	return c, c.checkDefaults()
+	return c, c.checkSets(src.Values)
+}
+
+func (f *finder) resolve(ctx context.Context, baseDir string, src Source, pinned *Pinned) (*Chart, error) {
+	switch src.kind() {
+	case fromRepository:
+		return f.resolveRepository(ctx, src, pinned)
+	case fromGit:
+		return f.resolveGit(ctx, baseDir, src, pinned)
+	case fromManifests:
+		return resolveManifests(baseDir, src)
+	}
+	return f.resolvePath(ctx, baseDir, src, pinned)
 }
 
 // Inputs is the digest of everything that resolving depends on now:
 // [Chart.Inputs] of the chart that [Resolve] would give. It asks no network.
 // Of a chart from a repository or a registry that is repository, name and
 // version as written, from git URL, ref and path as written, of a folder or
-// manifests the files. Errors as [Resolve] without what a network says.
+// manifests the files, and which dependencies are switched on. Errors as
+// [Resolve] without what a network says.
 func Inputs(ctx context.Context, baseDir string, src Source) (digest.Digest, error) {
-	c, err := Resolve(ctx, baseDir, src, ResolveOptions{})
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	switch src.kind() {
+	case fromRepository:
+		return repositoryInputs(src), nil
+	case fromGit:
+		return gitInputs(src), nil
+	case fromManifests:
+		c, err := resolveManifests(baseDir, src)
+		if err != nil {
+			return "", err
+		}
+		return c.Inputs, nil
+	}
+	full, info, err := findPath(baseDir, src)
 	if err != nil {
 		return "", err
 	}
-	return c.Inputs, nil
+	if !info.IsDir() {
+		c, err := resolveArchive(src.Path, full, info)
+		if err != nil {
+			return "", err
+		}
+		return c.Inputs, nil
+	}
+	if err := refuseOutputs(src, full); err != nil {
+		return "", err
+	}
+	p, err := newPacking(diskFolder{src.Path, full}, src.Values)
+	if err != nil {
+		return "", err
+	}
+	return folderInputs(src, p)
 }
 
-// resolvePath finds a chart that is a folder or an archive on disk.
-func resolvePath(baseDir string, src Source) (*Chart, error) {
-	if src.Path == "" {
-		return nil, &SourceError{Path: src.Path, Reason: "is empty", Advice: pathAdvice}
+// resolveRepository finds a chart in a chart repository or a registry.
+func (f *finder) resolveRepository(ctx context.Context, src Source, pinned *Pinned) (*Chart, error) {
+	want, err := parseWanted(src.Name, src.Version)
+	if err != nil {
+		return nil, err
 	}
-	full := filepath.FromSlash(src.Path)
+	o := order{repository: src.Repository, want: want}
+	if pinned != nil && pinned.Source == o.source() {
+		o.pin = &pin{version: pinned.Version, content: pinned.Content, manifest: pinned.Manifest}
+	}
+	c, err := f.chart(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	c.Inputs = repositoryInputs(src)
+	return c, nil
+}
+
+func repositoryInputs(src Source) digest.Digest {
+	return inputsDigest([]string{"repository " + src.Repository, "name " + src.Name, "version " + src.Version})
+}
+
+// findPath is where a path leads, and what is there.
+func findPath(baseDir string, src Source) (full string, info fs.FileInfo, err error) {
+	if src.Path == "" {
+		return "", nil, &SourceError{Path: src.Path, Reason: "is empty", Advice: pathAdvice}
+	}
+	full = filepath.FromSlash(src.Path)
 	if !filepath.IsAbs(full) {
 		full = filepath.Join(baseDir, full)
 	}
-	info, err := os.Stat(full)
-	if err != nil {
-		reason := "cannot be read"
-		if errors.Is(err, fs.ErrNotExist) {
-			reason = "no such file or folder"
-		}
-		return nil, &SourceError{Path: src.Path, Looked: full, Reason: reason, Advice: pathAdvice, Err: err}
-	}
+	info, err = os.Stat(full)
 	switch {
-	case info.IsDir():
-		return resolveFolder(src, full)
-	case info.Mode().IsRegular():
-		return resolveArchive(src.Path, full, info)
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil, &SourceError{Path: src.Path, Looked: full, Reason: "no such file or folder", Advice: pathAdvice, Err: err}
+	case err != nil:
+		return "", nil, &SourceError{Path: src.Path, Looked: full, Reason: "cannot be read", Advice: pathAdvice, Err: err}
+	case !info.IsDir() && !info.Mode().IsRegular():
+		return "", nil, &SourceError{Path: src.Path, Looked: full, Reason: "is no file and no folder", Advice: pathAdvice}
 	}
-	return nil, &SourceError{Path: src.Path, Looked: full, Reason: "is no file and no folder", Advice: pathAdvice}
+	return full, info, nil
 }
 
-// checkDefaults is [Chart.checkDependencies] with the chart's own values.
-func (c *Chart) checkDefaults() error {
+// resolvePath finds a chart that is a folder or an archive on disk.
+func (f *finder) resolvePath(ctx context.Context, baseDir string, src Source, pinned *Pinned) (*Chart, error) {
+	full, info, err := findPath(baseDir, src)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return resolveArchive(src.Path, full, info)
+	}
+	var pins []PinnedDependency
+	if pinned != nil {
+		pins = pinned.Dependencies
+	}
+	return f.resolveFolder(ctx, src, full, pins)
+}
+
+// checkSets is [Chart.checkDependencies] with each of the sets of values the
+// chart will be used with, and with the chart's own when there are none.
+func (c *Chart) checkSets(sets []map[string]any) error {
 	if len(c.missing) == 0 {
 		return nil
 	}
@@ -116,7 +196,20 @@ func (c *Chart) checkDefaults() error {
 	if err != nil {
 		return &InvalidError{Chart: c.title(), Err: err}
 	}
-	return c.checkDependencies(loaded, map[string]any{})
+	for _, values := range orDefaults(sets) {
+		if err := c.checkDependencies(loaded, helmValues(values)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orDefaults is the chart's own values when no sets of values are given.
+func orDefaults(sets []map[string]any) []map[string]any {
+	if len(sets) == 0 {
+		return []map[string]any{{}}
+	}
+	return sets
 }
 
 func resolveArchive(path, full string, info fs.FileInfo) (*Chart, error) {
@@ -136,7 +229,7 @@ func resolveArchive(path, full string, info fs.FileInfo) (*Chart, error) {
 	}
 	c, err := openArchive(tgz, provenance)
 	if err != nil {
-		return nil, named(err, path)
+		return nil, titled(err, fmt.Sprintf("%q", path))
 	}
 	c.Source = path
 	lines := []string{"path " + path, "content " + c.Content.String()}
@@ -155,11 +248,11 @@ func notAnArchive(path, full string) error {
 	return e
 }
 
-// named puts a path into an error of [Open], which knows none.
-func named(err error, path string) error {
+// titled puts a chart's name into an error of [Open], which knows none.
+func titled(err error, title string) error {
 	var invalid *InvalidError
 	if errors.As(err, &invalid) && invalid.Chart == "" {
-		return &InvalidError{Chart: fmt.Sprintf("%q", path), Err: invalid.Err}
+		return &InvalidError{Chart: title, Err: invalid.Err}
 	}
 	return err
 }

@@ -19,8 +19,9 @@ type Source struct {
 	// packed as a chart called Name.
 	Manifests []string
 	// Values are the sets of values the chart will be used with, each to be
-	// laid over the chart's own. A dependency that none of them switches on,
-	// and not the chart's own values either, is not fetched.
+	// laid over the chart's own, which stand alone when there are none. Of a
+	// chart from a folder or git, a dependency that is in none of them switched
+	// on is not fetched.
 	Values []map[string]any
 	// Outputs are files and folders that are written from what the chart is,
 	// such as the lock. A folder that would pack one of them is refused: it
@@ -85,6 +86,9 @@ type ResolveOptions struct {
 	// OnFetch is told of each request or clone before it is made: what, and
 	// from where; for progress. It may be called at the same time.
 	OnFetch func(what string)
+	// TempDir is where git repositories are kept while they are needed, in a
+	// folder of their own. Empty: the system's folder for such things.
+	TempDir string
 	// Cache is what several Resolve calls of one run share. Nil: nothing.
 	Cache *Cache
 }

@@ -22,11 +22,12 @@ func (e *OfflineError) Error() string {
 // repository which answered does not have. It matches errdef.ErrNotFound when
 // Err does.
 type NotFoundError struct {
-	What  string   // what was looked for
-	Where string   // the repository, without credentials
-	Near  string   // what was probably meant, may be empty
-	Known []string // what there is instead, the newest first
-	Err   error
+	What   string   // what was looked for
+	Where  string   // the repository, without credentials
+	Near   string   // what was probably meant, may be empty
+	Known  []string // what there is instead, the newest first
+	Advice string   // what to do about it, may be empty
+	Err    error
 }
 
 func (e *NotFoundError) Error() string {
@@ -36,6 +37,9 @@ func (e *NotFoundError) Error() string {
 	}
 	if len(e.Known) > 0 {
 		text += "; there is " + strings.Join(e.Known, ", ")
+	}
+	if e.Advice != "" {
+		text += "; " + e.Advice
 	}
 	return text
 }

@@ -1,0 +1,122 @@
+package charts
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
+	"golang.org/x/crypto/ssh"
+)
+
+// dialGit prepares the way; nothing is dialled yet.
+func dialGit(address string, access GitAccess) (*gitLink, error) {
+	if access.URL != "" {
+		address = access.URL
+	}
+	endpoint, err := transport.NewEndpoint(strings.TrimPrefix(address, "git+"))
+	if err != nil {
+		return nil, &GitError{Repository: masked(address), Reason: "its address does not parse"}
+	}
+	if access.Username == "" && access.Password == "" {
+		access.Username, access.Password = endpoint.User, endpoint.Password
+	}
+	if endpoint.Protocol == "ssh" {
+		return dialSSH(address, endpoint, access)
+	}
+	endpoint.User, endpoint.Password = "", "" // or they stand in every error
+	link := &gitLink{endpoint: endpoint, bounds: &boundedTransport{next: access.Transport}}
+	if link.bounds.next == nil {
+		if link.bounds.next, err = httpTransport(access); err != nil {
+			return nil, &GitError{Repository: masked(address), Reason: "preparing the connection", Err: err}
+		}
+	}
+	if access.Transport == nil && (access.Username != "" || access.Password != "") {
+		link.auth = &githttp.BasicAuth{Username: access.Username, Password: access.Password}
+	}
+	link.transport = githttp.NewClient(&http.Client{Transport: link.bounds})
+	return link, nil
+}
+
+// dialSSH logs in with a key of the user's agent, or with a password.
+func dialSSH(address string, endpoint *transport.Endpoint, access GitAccess) (*gitLink, error) {
+	callback, err := gitssh.NewKnownHostsCallback(access.KnownHosts...)
+	if err != nil {
+		return nil, &GitError{Repository: masked(address), Reason: "the known hosts of ssh cannot be read", Err: err}
+	}
+	user := endpoint.User
+	if access.Username != "" {
+		user = access.Username
+	}
+	if user == "" {
+		user = "git"
+	}
+	link := &gitLink{endpoint: endpoint, transport: gitssh.DefaultClient}
+	if access.Password != "" {
+		endpoint.Password = ""
+		password := &gitssh.Password{User: user, Password: access.Password}
+		password.HostKeyCallback = callback
+		link.auth = patientAuth{password}
+		return link, nil
+	}
+	agent, err := gitssh.NewSSHAgentAuth(user)
+	if err != nil {
+		return nil, &GitError{Repository: masked(address), Denied: true, Reason: "no ssh agent answers; start one (ssh-agent) and give it a key (ssh-add)", Err: err}
+	}
+	agent.HostKeyCallback = callback
+	link.auth = patientAuth{agent}
+	return link, nil
+}
+
+// httpTransport is the way when the network brings none.
+func httpTransport(access GitAccess) (http.RoundTripper, error) {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.Proxy = nil
+	if access.Proxy != "" {
+		proxy, err := url.Parse(access.Proxy)
+		if err != nil {
+			return nil, errors.New("the proxy's address does not parse") // it may hold a password
+		}
+		t.Proxy = http.ProxyURL(proxy)
+	}
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: access.InsecureSkipTLS} //nolint:gosec // asked for by name
+	if len(access.CABundle) > 0 {
+		roots, err := x509.SystemCertPool()
+		if err != nil {
+			roots = x509.NewCertPool()
+		}
+		if !roots.AppendCertsFromPEM(access.CABundle) {
+			return nil, errors.New("the certificates of the authorities do not parse")
+		}
+		t.TLSClientConfig.RootCAs = roots
+	}
+	if len(access.ClientCert) > 0 {
+		pair, err := tls.X509KeyPair(access.ClientCert, access.ClientKey)
+		if err != nil {
+			return nil, fmt.Errorf("the client certificate does not parse: %w", err)
+		}
+		t.TLSClientConfig.Certificates = []tls.Certificate{pair}
+	}
+	return t, nil
+}
+
+// patientAuth is a login that does not wait for a host for ever.
+type patientAuth struct{ gitssh.AuthMethod }
+
+// dialTimeout is how long a host of ssh may take to answer.
+const dialTimeout = 30 * time.Second
+
+func (a patientAuth) ClientConfig() (*ssh.ClientConfig, error) {
+	config, err := a.AuthMethod.ClientConfig()
+	if err == nil {
+		config.Timeout = dialTimeout
+	}
+	return config, err
+}
