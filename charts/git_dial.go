@@ -32,16 +32,18 @@ func dialGit(address string, access GitAccess) (*gitLink, error) {
 		return dialSSH(address, endpoint, access)
 	}
 	endpoint.User, endpoint.Password = "", "" // or they stand in every error
-	link := &gitLink{endpoint: endpoint, bounds: &boundedTransport{next: access.Transport}}
-	if link.bounds.next == nil {
-		if link.bounds.next, err = httpTransport(access); err != nil {
+	link := &gitLink{endpoint: endpoint, wire: &gitTransport{next: access.Transport}}
+	if access.Transport == nil {
+		if link.wire.next, err = httpTransport(access); err != nil {
 			return nil, &GitError{Repository: masked(address), Reason: "preparing the connection", Err: err}
 		}
+		origin, err := url.Parse(endpoint.String())
+		if err != nil {
+			return nil, &GitError{Repository: masked(address), Reason: "its address does not parse"}
+		}
+		link.wire.login = &gitLogin{origin: origin, username: access.Username, password: access.Password}
 	}
-	if access.Transport == nil && (access.Username != "" || access.Password != "") {
-		link.auth = &githttp.BasicAuth{Username: access.Username, Password: access.Password}
-	}
-	link.transport = githttp.NewClient(&http.Client{Transport: link.bounds})
+	link.transport = githttp.NewClient(&http.Client{Transport: link.wire})
 	return link, nil
 }
 

@@ -2,14 +2,11 @@ package charts
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -72,7 +69,7 @@ type gitLink struct {
 	transport transport.Transport
 	endpoint  *transport.Endpoint
 	auth      transport.AuthMethod
-	bounds    *boundedTransport // of http, remembers what went wrong
+	wire      *gitTransport // of http, remembers what went wrong
 	alive     *idleTimer
 	session   transport.UploadPackSession
 }
@@ -168,63 +165,6 @@ func demultiplexed(caps *capability.List, r io.Reader) io.Reader {
 	return r
 }
 
-// boundedPack fails, rather than ends, when a pack is too large.
-type boundedPack struct {
-	r     io.Reader
-	ctx   context.Context //nolint:containedctx // a reader of one request
-	alive *idleTimer
-	n     int64
-	head  []byte
-}
-
-var errPackTooLarge = fmt.Errorf("holds more than is taken of a git repository (%d bytes, %d objects)", int64(maxPackBytes), maxPackObjects)
-
-// packHead is how long the head of a pack is: PACK, version, number of objects.
-const packHead = 12
-
-func (b *boundedPack) Read(p []byte) (int, error) {
-	if err := b.ctx.Err(); err != nil {
-		return 0, err
-	}
-	n, err := b.r.Read(p)
-	b.alive.touch()
-	if missing := packHead - len(b.head); missing > 0 {
-		b.head = append(b.head, p[:min(n, missing)]...)
-		if len(b.head) == packHead && binary.BigEndian.Uint32(b.head[8:]) > maxPackObjects {
-			return 0, errPackTooLarge
-		}
-	}
-	if b.n += int64(n); b.n > maxPackBytes {
-		return 0, errPackTooLarge
-	}
-	return n, err
-}
-
-// boundedTransport bounds what a server lists, and remembers what went wrong,
-// since go-git keeps no error's type.
-type boundedTransport struct {
-	next http.RoundTripper
-	mu   sync.Mutex
-	err  error
-}
-
-func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.next.RoundTrip(req)
-	if err != nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.err = err
-		return nil, err
-	}
-	if strings.HasSuffix(req.URL.Path, "/info/refs") {
-		resp.Body = &struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(resp.Body, maxRefsBytes), resp.Body}
-	}
-	return resp, nil
-}
-
 // explain says in our words what went wrong.
 func (l *gitLink) explain(ctx context.Context, where string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
@@ -233,12 +173,11 @@ func (l *gitLink) explain(ctx context.Context, where string, err error) error {
 		}
 		return cause
 	}
-	if l.bounds != nil {
-		l.bounds.mu.Lock()
-		defer l.bounds.mu.Unlock()
-		if l.bounds.err != nil {
-			err = l.bounds.err
+	if failed := l.wire.failure(); failed != nil {
+		if l.wire.login == nil { // the network's own error says what it is
+			return fmt.Errorf("git repository %s: %w", where, failed)
 		}
+		return &GitError{Repository: where, Reason: "cannot be reached", Unreachable: true, Err: failed}
 	}
 	var wire net.Error
 	switch {

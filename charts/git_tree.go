@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -282,23 +281,25 @@ func (w *gitWalker) entry(name string, entry object.TreeEntry, trail []string) e
 	if entry.Name == "" || entry.Name == "." || entry.Name == ".." || strings.ContainsAny(entry.Name, `/\`) {
 		return &tarball.HostileError{Entry: path.Join(name, entry.Name), Reason: "has a name no file may have"}
 	}
-	isLink := entry.Mode == filemode.Symlink
 	var linkErr error
-	if isLink {
+	if entry.Mode == filemode.Symlink {
 		dir := trail[len(trail)-1]
 		var followed object.TreeEntry
+		written, err := w.tree.target(entry)
+		if err != nil {
+			return fmt.Errorf("reading link %s: %w", name, err)
+		}
 		if actual, followed, linkErr = w.tree.resolve(dir, entry.Name); linkErr == nil {
 			followed.Name = entry.Name
 			entry = followed
 		}
+		linkErr = w.insideLink(name, written, actual, linkErr)
 	}
 	if entry.Name == ".git" || w.rules.Ignore(name, gitInfo{entry}) {
 		return nil
 	}
-	if isLink {
-		if err := w.insideLink(name, actual, linkErr); err != nil {
-			return err
-		}
+	if linkErr != nil {
+		return linkErr
 	}
 	switch entry.Mode {
 	case filemode.Submodule:
@@ -312,9 +313,8 @@ func (w *gitWalker) entry(name string, entry object.TreeEntry, trail []string) e
 	return w.file(name, actual)
 }
 
-// insideLink refuses a link that does not stay below the root.
-func (w *gitWalker) insideLink(name, actual string, err error) error {
-	target := actual
+// insideLink refuses a link that leads nowhere, or out of the root.
+func (w *gitWalker) insideLink(name, written, actual string, err error) error {
 	switch {
 	case err != nil:
 	case w.root != "" && actual != w.root && !strings.HasPrefix(actual, w.root+"/"):
@@ -322,7 +322,7 @@ func (w *gitWalker) insideLink(name, actual string, err error) error {
 	default:
 		return nil
 	}
-	return &LinkError{Path: name, Target: target, Reason: err.Error()}
+	return &LinkError{Path: name, Target: written, Reason: err.Error()}
 }
 
 func (w *gitWalker) file(name, actual string) error {
@@ -364,7 +364,4 @@ func (i gitInfo) Mode() fs.FileMode {
 	return 0
 }
 
-var (
-	_ fs.FileInfo = gitInfo{}
-	_ io.Reader   = (*boundedPack)(nil)
-)
+var _ fs.FileInfo = gitInfo{}

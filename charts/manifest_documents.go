@@ -132,6 +132,9 @@ func (d manifestDocument) object(file string) (*manifestObject, error) {
 	if top.Kind != yaml.MappingNode {
 		return nil, &ManifestError{File: file, Line: object.line, Reason: "is no object: " + nodeWords(top)}
 	}
+	if key := oddKey(top); key != nil {
+		return nil, &ManifestError{File: file, Line: d.line + key.Line - 1, Reason: "a key is a list or a map; text for a template ({{ }}) means nothing here"}
+	}
 	var all map[string]any
 	if err := top.Decode(&all); err != nil { // finds keys that are there twice
 		return nil, d.yamlError(file, err)
@@ -162,6 +165,20 @@ func (o *manifestObject) wrong() string {
 	return ""
 }
 
+// oddKey is the first key that is no text, as {{ }} makes them.
+func oddKey(node *yaml.Node) *yaml.Node {
+	for i, child := range node.Content {
+		isKey := node.Kind == yaml.MappingNode && i%2 == 0
+		if isKey && (child.Kind == yaml.MappingNode || child.Kind == yaml.SequenceNode) {
+			return child
+		}
+		if odd := oddKey(child); odd != nil {
+			return odd
+		}
+	}
+	return nil
+}
+
 // nodeWords says what a document is that is no mapping.
 func nodeWords(node *yaml.Node) string {
 	switch node.Kind {
@@ -190,11 +207,24 @@ func (d manifestDocument) yamlError(file string, err error) error {
 	if at == nil {
 		return e
 	}
-	if n, convErr := strconv.Atoi(at[1]); convErr == nil {
-		e.Line, e.Reason = d.line+n-1, strings.TrimPrefix(text, at[0])
-	}
+	e.Line, e.Reason = d.fileLine(at[1]), strings.TrimPrefix(text, at[0])
+	e.Reason = otherLine.ReplaceAllStringFunc(e.Reason, func(words string) string {
+		return fmt.Sprintf("at line %d", d.fileLine(words[len("at line "):]))
+	})
 	return e
 }
+
+// fileLine is a line of the document, counted in its file.
+func (d manifestDocument) fileLine(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return d.line
+	}
+	return d.line + n - 1
+}
+
+// otherLine is a second line that the parser names.
+var otherLine = regexp.MustCompile(`at line \d+`)
 
 // yamlLine is where the parser says it saw a fault.
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)

@@ -145,6 +145,9 @@ func plainName(name string) string {
 	base = strings.TrimSuffix(base, path.Ext(base))
 	const most = 40
 	base = strings.Trim(oddLetters.ReplaceAllString(base, "-"), "-.")
+	if base == "" {
+		return "objects"
+	}
 	return base[:min(len(base), most)]
 }
 
