@@ -69,7 +69,8 @@ func (c *checker) constraint(path []string, text string) {
 	if text == "" {
 		return
 	}
-	if _, err := semver.NewConstraint(text); err != nil {
+	// A + may be written as tags have it.
+	if _, err := semver.NewConstraint(strings.ReplaceAll(text, "_", "+")); err != nil {
 		c.add(path, "%q is no version or range of versions: %s", text, err)
 	}
 }

@@ -133,7 +133,7 @@ func parseChartManifest(data []byte, desc ocispec.Descriptor, o owner) (ocispec.
 // chartLayer returns the descriptor of the chart's .tgz.
 func chartLayer(manifest ocispec.Manifest, desc ocispec.Descriptor, o owner) (ocispec.Descriptor, error) {
 	for _, layer := range manifest.Layers {
-		if layer.MediaType == MediaTypeHelmChart {
+		if layer.MediaType == MediaTypeHelmChart || layer.MediaType == MediaTypeHelmChartOld {
 			return layer, nil
 		}
 	}

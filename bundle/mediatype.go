@@ -19,10 +19,13 @@ const (
 
 // Media types that belong to Helm's chart manifest, repeated here because this
 // room does not link Helm (helm.sh/helm/v3/pkg/registry names them
-// ConfigMediaType, ChartLayerMediaType and ProvLayerMediaType).
+// ConfigMediaType, ChartLayerMediaType, LegacyChartLayerMediaType and
+// ProvLayerMediaType). The old one is of Helm before 3.7; registries still have
+// charts under it, and they are taken as they are.
 const (
 	MediaTypeHelmConfig     = "application/vnd.cncf.helm.config.v1+json"
 	MediaTypeHelmChart      = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+	MediaTypeHelmChartOld   = "application/tar+gzip"
 	MediaTypeHelmProvenance = "application/vnd.cncf.helm.chart.provenance.v1.prov"
 )
 

@@ -14,6 +14,7 @@ type DependencyError struct {
 	Chart   string // name and version
 	Missing []Dependency
 	Keys    []UnknownDependencyKey // keys of their entries that Helm does not know
+	Archive bool                   // it came packed, from a file, a repository or a bundle
 }
 
 func (e *DependencyError) Error() string {
@@ -29,8 +30,12 @@ func (e *DependencyError) Error() string {
 	for _, k := range e.Keys {
 		msg += "; " + k.String()
 	}
-	if len(e.Keys) == 0 {
-		msg += "; run helm dependency build on the chart first"
+	switch {
+	case len(e.Keys) > 0:
+	case e.Archive:
+		msg += "; it was packed without: take one that has them, or pack its folder under values that switch them on"
+	default:
+		msg += "; put them there, or name a repository in Chart.yaml"
 	}
 	return msg
 }
@@ -72,7 +77,7 @@ func (c *Chart) checkDependencies(loaded *chart.Chart, values map[string]any) er
 	if len(wanted) == 0 {
 		return nil
 	}
-	return &DependencyError{Chart: c.title(), Missing: wanted, Keys: unknownDependencyKeys(c.files)}
+	return &DependencyError{Chart: c.title(), Missing: wanted, Keys: unknownDependencyKeys(c.files), Archive: c.Files == ""}
 }
 
 // enabled decides as Helm does: tags first, then the first condition that is a

@@ -32,7 +32,7 @@ func TestDependencies(t *testing.T) {
 		},
 		"absent, condition over tag": {
 			chart("- {name: db, version: 1.x, tags: [backend], condition: db.enabled}\n", "tags: {backend: false}\ndb: {enabled: true}\n"),
-			`chart shop 1.0.0 needs what its charts/ folder lacks: db 1.x; run helm dependency build on the chart first`,
+			`chart shop 1.0.0 needs what its charts/ folder lacks: db 1.x; put them there, or name a repository in Chart.yaml`,
 		},
 		"in an old chart's requirements.yaml": {
 			"-- Chart.yaml --\napiVersion: v1\nname: shop\nversion: 1.0.0\n-- requirements.yaml --\ndependencies:\n- {name: db, version: 1.x, repositry: x}\n",

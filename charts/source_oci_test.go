@@ -337,6 +337,22 @@ func TestIndexThatPointsIntoARegistry(t *testing.T) {
 	}
 }
 
+// Before version 3.7 Helm pushed charts under another type.
+func TestOldChartOfARegistry(t *testing.T) {
+	reg := registrytest.New(t, registrytest.Options{})
+	chart := versionOf(t, "shop", "1.0.0")
+	pushChart(t, reg, "charts/shop", chart)
+	old := bytes.ReplaceAll(chart.blobs[chart.Manifest], []byte(MediaTypeContent), []byte("application/tar+gzip"))
+	pushManifest(t, reg, "charts/shop", "1.0.0", ocispec.MediaTypeImageManifest, old)
+	c, err := Resolve(context.Background(), "", Source{Repository: "oci://" + reg.Host + "/charts", Name: "shop", Version: "1.0.0"}, ResolveOptions{Network: network(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Manifest != digest.FromBytes(old) || c.Content != chart.Content {
+		t.Errorf("got %s", c.Manifest)
+	}
+}
+
 func TestLostLayerIsNamed(t *testing.T) {
 	reg := registrytest.New(t, registrytest.Options{})
 	chart := versionOf(t, "shop", "1.0.0")

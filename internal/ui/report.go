@@ -246,6 +246,9 @@ func ofCharts(_ string, err error) (int, string, bool) {
 		layer       *charts.LayerError
 		invalid     *charts.InvalidError
 	)
+	if code, hint, ok := ofChartSources(err); ok {
+		return code, hint, ok
+	}
 	switch {
 	case errors.As(err, &unreachable):
 		return ExitUnreachable, "running it again is right once the cluster answers", true
@@ -253,6 +256,37 @@ func ofCharts(_ string, err error) (int, string, bool) {
 		return ExitUsage, "", true
 	case errors.As(err, &invalid):
 		return ExitCorrupt, "", true
+	}
+	return 0, "", false
+}
+
+// ofChartSources is for what repositories, registries and git say of a chart.
+func ofChartSources(err error) (int, string, bool) {
+	var (
+		moved      *charts.MovedError
+		missing    *charts.NotFoundError
+		repository *charts.RepositoryError
+		ambiguous  *charts.AmbiguousError
+		version    *charts.VersionError
+		manifest   *charts.ManifestError
+		outOfSync  *charts.OutOfSyncError
+		git        *charts.GitError
+	)
+	switch {
+	case errors.As(err, &moved):
+		return ExitCorrupt, "if the other content is right, `bundle lock --update COMPONENT` accepts it", true
+	case errors.As(err, &missing):
+		return ExitNotFound, "", true
+	case errors.As(err, &repository):
+		return ExitCorrupt, "", true
+	case errors.As(err, &ambiguous):
+		return ExitFailed, "", true
+	case errors.As(err, &version), errors.As(err, &manifest), errors.As(err, &outOfSync):
+		return ExitUsage, "", true
+	case errors.As(err, &git) && git.Denied:
+		return ExitNotFound, "", true
+	case errors.As(err, &git) && git.Unreachable:
+		return ExitUnreachable, "running it again is right", true
 	}
 	return 0, "", false
 }
