@@ -11,8 +11,9 @@ build: ## build both programs into bin/
 cluster: ## build the programs of the test cluster into the cache (ten to twenty minutes the first time)
 	$(GO) run ./test/cluster/cmd/cluster build
 
-peers: ## build the programs that tests compare with: helm and cosign, of the versions linked
+peers: ## build the programs that tests compare with: helm and cosign, of the versions linked, and the conformance suite of registries
 	$(GO) build -o bin/peers/ helm.sh/helm/v3/cmd/helm github.com/sigstore/cosign/v2/cmd/cosign
+	$(GO) build -C test/conformance/tools -o $(CURDIR)/bin/peers/ tool
 
 test: cluster peers ## all tests, those on a real API server and with helm and cosign included
 	WAYBILL_TEST_CLUSTER=required WAYBILL_PEERS=$(CURDIR)/bin/peers WAYBILL_COSIGN=$(CURDIR)/bin/peers/cosign $(GO) test ./...

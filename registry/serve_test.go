@@ -441,6 +441,9 @@ func TestServePages(t *testing.T) {
 	for path, pages := "/v2/team/app/tags/list?n=3", 0; path != ""; pages++ {
 		resp := ask(t, "GET", reg.URL+path, nil, nil)
 		var page struct{ Tags []string }
+		if got := resp.header.Get("Content-Type"); got != "application/json" {
+			t.Errorf("the list is said to be %q", got)
+		}
 		if err := json.Unmarshal(resp.body, &page); err != nil || len(page.Tags) > 3 || pages > 3 {
 			t.Fatalf("%s: %s, %v", path, resp.body, err)
 		}

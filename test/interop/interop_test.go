@@ -26,6 +26,9 @@ func TestInterop(t *testing.T) {
 	t.Run("read", b.testRead)
 	t.Run("write", b.testWrite)
 	t.Run("pull", b.testPull)
+	t.Run("serve folder", b.testServeFolder)
+	t.Run("serve archive", b.testServeArchive)
+	t.Run("our copy", b.testOurCopy)
 	t.Run("cosign accepts ours", b.testCosignAcceptsOurs)
 	t.Run("we accept cosign's", b.testWeAcceptCosigns)
 }
