@@ -338,3 +338,27 @@ func TestWrapSeesEveryRequest(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A proxy that can't be reached is named, without its login, and not the host
+// behind it.
+func TestProxyUnreachable(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := listener.Addr().String()
+	listener.Close()
+	for _, scheme := range []string{"HTTP", "HTTPS"} {
+		settings := registry.Settings{Retry: -1, Getenv: func(name string) string {
+			return map[string]string{scheme + "_PROXY": "http://me:marker@" + proxy}[name]
+		}}
+		if scheme == "HTTP" {
+			settings.PlainHTTPHosts = []string{"registry.invalid"}
+		}
+		_, err := client(t, settings).List(t.Context(), location(t, "oci://registry.invalid/shop"))
+		var unreachable *registry.UnreachableError
+		if !errors.As(err, &unreachable) || !strings.Contains(err.Error(), "the proxy of the environment, "+proxy+": connection refused") || strings.Contains(err.Error(), "marker") {
+			t.Errorf("%s: %v", scheme, err)
+		}
+	}
+}

@@ -45,7 +45,7 @@ func (c *Client) Get(ctx context.Context, base, address string) (io.ReadCloser, 
 	if err != nil {
 		return nil, err
 	}
-	q.login = access.source
+	q.login, q.sent = access.source, access.goesTo(cached)
 	if repository.Scheme == "https" && cached.Scheme == "http" && !listed(c.settings.PlainHTTPHosts, cached.Host) {
 		return nil, c.translate(&transferError{&downgradeError{from: repository.Host, to: cached.Host}}, q)
 	}

@@ -96,7 +96,7 @@ type gitTransport struct {
 
 func (t *gitTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	repository := t.access.repository
-	q := asked{ref: printAddress(repository), host: req.URL.Host, what: "git repository", login: t.access.source}
+	q := asked{ref: printAddress(repository), host: req.URL.Host, what: "git repository", login: t.access.source, sent: t.access.goesTo(req.URL)}
 	if repository.Scheme == "https" && req.URL.Scheme != "https" {
 		return nil, t.client.translate(&transferError{&downgradeError{from: repository.Host, to: req.URL.Host}}, q)
 	}

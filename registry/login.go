@@ -87,7 +87,7 @@ func (c *Client) try(ctx context.Context, r ref.Reference, login Login) (bool, e
 		Client: client, Reference: orasregistry.Reference{Registry: r.Host}, PlainHTTP: c.hosts.plain(r.Host),
 	}}
 	err := registry.Ping(ctx)
-	q := asked{ref: r.Host, host: r.Host, what: "login", login: "with the login that was given"}
+	q := asked{ref: r.Host, host: r.Host, what: "login", login: "the login that was given", sent: true}
 	if errors.Is(err, errdef.ErrNotFound) {
 		return wanted, &ResponseError{Host: r.Host, Ref: r.Host, Status: http.StatusNotFound, Reason: "there is no registry (/v2/ is not found)", Err: err}
 	}

@@ -156,7 +156,7 @@ func TestLoginRefused(t *testing.T) {
 		host, password, config string
 		words                  string
 	}{
-		"basic":             {basic.Host, "marker", before, "wants a login (401): authentication required; with the login that was given"},
+		"basic":             {basic.Host, "marker", before, "credentials rejected for " + basic.Host + " by " + basic.Host + " (401): authentication required; the login that was given"},
 		"token service":     {token.Host, "marker", before, "the token service does not know you"},
 		"an absent helper":  {basic.Host, "secret", `{"credsStore": "nosuch"}`, "docker-credential-nosuch"},
 		"no file of logins": {basic.Host, "secret", `["auths"]`, "not JSON as docker login writes it"},

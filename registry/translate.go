@@ -29,11 +29,16 @@ type asked struct {
 	reading bool          // an answer that makes no sense is bad content
 	login   string        // where the login came from; empty: the credential store says
 	account string        // what the login is looked up for: HOST/PATH
+	sent    bool          // the login that login speaks of was sent
 }
 
 // translate turns what oras-go, net/http and crypto/tls report into the errors
 // of this package. It is the only place that does.
 func (c *Client) translate(err error, q asked) error {
+	var credentials *CredentialsError
+	if errors.As(err, &credentials) {
+		return credentials // without the request that it came up in
+	}
 	if err == nil || isOurs(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -77,7 +82,9 @@ func (q asked) named() string {
 }
 
 // loggedIn says whether a login was there to be refused.
-func (c *Client) loggedIn(q asked) bool { return q.login == "" && c.credentials.knows(q.account) }
+func (c *Client) loggedIn(q asked) bool {
+	return q.sent || q.login == "" && c.credentials.knows(q.account)
+}
 
 func (c *Client) loginSource(q asked) string {
 	if q.login != "" {
@@ -107,9 +114,11 @@ func (c *Client) translateAnswer(err error, answer *errcode.ErrorResponse, q ask
 		host = answer.URL.Host
 	}
 	words := wordsOf(answer)
+	// A host that was only led to was sent no login; a token service was.
+	rejected := c.loggedIn(q) && (as[*loginError](err) || sameHost(host) == sameHost(q.host))
 	switch code := answer.StatusCode; {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return &DeniedError{Host: host, Ref: q.ref, What: q.named(), Status: code, Rejected: c.loggedIn(q), Credentials: c.loginSource(q), Reason: words, Err: err}
+		return &DeniedError{Host: host, Ref: q.ref, What: q.named(), Status: code, Rejected: rejected, Credentials: c.loginSource(q), Reason: words, Err: err}
 	case code == http.StatusNotFound:
 		what := q.what
 		if hasCode(answer, errcode.ErrorCodeNameUnknown) {
@@ -190,7 +199,10 @@ func plainCause(err error, host string) string {
 	var idle *idleError
 	var netErr net.Error
 	var timedOut interface{ Timeout() bool }
+	var op *net.OpError
 	switch {
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return proxyCause(op.Err, host)
 	case errors.As(err, &downgrade):
 		return downgrade.Error()
 	case errors.As(err, &realm):
@@ -217,6 +229,16 @@ func plainCause(err error, host string) string {
 		err = urlErr.Err // the URL may hold a signature
 	}
 	return printable(err.Error())
+}
+
+// proxyCause says why the proxy of the environment could not be reached. Its
+// address may hold a login and is told without.
+func proxyCause(err error, host string) string {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Addr != nil {
+		return fmt.Sprintf("the proxy of the environment, %s: %s", dial.Addr, plainCause(err, host))
+	}
+	return "the proxy of the environment: " + plainCause(err, host)
 }
 
 // certificateCause names host and issuer of a certificate that is not trusted.

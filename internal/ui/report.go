@@ -115,6 +115,8 @@ func ofUsage(_ string, err error) (int, string, bool) {
 	return 0, "", false
 }
 
+const toLogIn = "log in (`bundle login HOST` to a registry, `helm repo add` or netrc for a chart repository)"
+
 func ofRegistry(_ string, err error) (int, string, bool) {
 	var (
 		location    *registry.LocationError
@@ -142,8 +144,10 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		return ExitUsage, "choose one of them with #NAME, :TAG or @sha256:…", true
 	case errors.As(err, &notFound):
 		return ExitNotFound, "look at the spelling; `bundle list LOCATION` shows what is there", true
+	case errors.As(err, &denied) && denied.Rejected:
+		return ExitNotFound, "look at user and password, and " + toLogIn + " anew", true
 	case errors.As(err, &denied):
-		return ExitNotFound, "log in (`bundle login HOST` to a registry, `helm repo add` or netrc for a chart repository), or ask for the right to read or write there", true
+		return ExitNotFound, toLogIn + ", or ask for the right to read or write there", true
 	case errors.As(err, &unreachable):
 		return ExitUnreachable, "running it again is right once the host answers", true
 	case errors.As(err, &content):
