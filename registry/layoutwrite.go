@@ -42,7 +42,11 @@ func createLayout(l Location) (*layoutTarget, error) {
 		t.made = true
 	case errors.As(err, &incomplete) && isFresh(l.Path):
 	default:
-		return nil, notOurs(err, l)
+		// Another writer may have completed it between the two looks.
+		if t.before, err = openLayout(l); err != nil {
+			return nil, notOurs(err, l)
+		}
+		return t, nil
 	}
 	if err := os.MkdirAll(l.Path, 0o755); err != nil {
 		return nil, fmt.Errorf("making layout %s: %w", t.place, plainPathError(err))
