@@ -76,6 +76,9 @@ func (s *source) chooseImages(c *cli.Context) error {
 		repository = site.Registry
 	}
 	chosen := rollout.Images{Replace: site.Replace, Allow: site.Allow, AllowUnknown: c.Bool("allow-unknown-images")}
+	if s.opened == nil {
+		return nil // a release file without a bundle, whose images are kept; all else was refused
+	}
 	prefix, expand := strings.CutPrefix(mode, imagesExpand)
 	switch {
 	case expand:
