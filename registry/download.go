@@ -54,7 +54,7 @@ func (r *resumingReader) Read(p []byte) (int, error) {
 // gives a byte before each loss must not be asked for ever.
 func (r *resumingReader) progress() int64 {
 	s := r.place.client.settings
-	return min(max(4<<10, int64(float64(s.MinRate)*s.IdleTimeout.Seconds())), r.desc.Size)
+	return min(max(1<<10, int64(float64(s.MinRate)*s.IdleTimeout.Seconds())), r.desc.Size)
 }
 
 func (r *resumingReader) resume() error {

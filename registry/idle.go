@@ -28,11 +28,13 @@ type idleError struct {
 	timeout time.Duration
 }
 
-func (e *idleError) Error() string {
+func (e *idleError) Error() string { return e.host + " " + e.reason() }
+
+func (e *idleError) reason() string {
 	if e.moved == 0 {
-		return fmt.Sprintf("%s %s nothing for %s", e.host, e.did, e.timeout)
+		return fmt.Sprintf("%s nothing for %s", e.did, e.timeout)
 	}
-	return fmt.Sprintf("%s %s only %d bytes in %s", e.host, e.did, e.moved, e.timeout)
+	return fmt.Sprintf("%s only %d bytes in %s", e.did, e.moved, e.timeout)
 }
 
 func (t *idleTransport) RoundTrip(req *http.Request) (*http.Response, error) {

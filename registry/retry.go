@@ -71,6 +71,14 @@ func isOnce(req *http.Request) bool {
 	return false
 }
 
+// closedKey marks the contexts of requests for which a connection that is closed
+// may be the host's answer, and not a fault of the way.
+type closedKey struct{}
+
+func withClosedAnswer(ctx context.Context) context.Context {
+	return context.WithValue(ctx, closedKey{}, true)
+}
+
 // outcome is what came of one try.
 type outcome struct {
 	status     int // 0: no answer, but err
@@ -98,7 +106,7 @@ func busy(status int) bool {
 // again waits before the next try, and says whether there is one. A host that
 // asks for a pause gets it from everybody.
 func (t *retryTransport) again(ctx context.Context, host string, try int, got outcome) (bool, error) {
-	if ctx.Err() != nil || !got.passes() || try >= min(t.tries, triesFor(got.err)) {
+	if ctx.Err() != nil || !got.passes() || try >= min(t.tries, triesFor(ctx, got.err)) {
 		return false, ctx.Err()
 	}
 	wait := t.wait(try, got.retryAfter)
@@ -111,10 +119,12 @@ func (t *retryTransport) again(ctx context.Context, host string, try int, got ou
 
 // triesFor is how often a request is sent at most. A host that doesn't answer at
 // all is given up soon: somebody waits in front of a screen.
-func triesFor(err error) int {
+func triesFor(ctx context.Context, err error) int {
 	var netErr net.Error
 	var idle *idleError
 	switch {
+	case isClosed(err) && ctx.Value(closedKey{}) != nil:
+		return 2
 	case errors.As(err, &idle), errors.As(err, &netErr) && netErr.Timeout():
 		return 2
 	case errors.Is(err, syscall.ECONNREFUSED):

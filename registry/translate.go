@@ -96,7 +96,7 @@ func (c *Client) loginSource(q asked) string {
 // isOurs says whether an error needs no translation any more.
 func isOurs(err error) bool {
 	return as[*NotFoundError](err) || as[*DeniedError](err) || as[*UnreachableError](err) || as[*ContentError](err) ||
-		as[*LocationError](err) || as[*ChoiceError](err) || as[*CredentialsError](err) || as[*BusyError](err) || as[*ResponseError](err) || as[*TagError](err)
+		as[*LocationError](err) || as[*ChoiceError](err) || as[*CredentialsError](err) || as[*BusyError](err) || as[*ResponseError](err) || as[*TagError](err) || as[*TargetsError](err)
 }
 
 func as[T error](err error) bool {
@@ -207,6 +207,8 @@ func plainCause(err error, host string) string {
 		return downgrade.Error()
 	case errors.As(err, &realm):
 		return realm.Error()
+	case errors.As(err, &idle) && idle.host == host:
+		return idle.reason()
 	case errors.As(err, &idle):
 		return idle.Error()
 	case errors.As(err, &dns) && dns.IsNotFound:

@@ -197,7 +197,12 @@ func (u *blobUpload) explain(err error) error {
 		return source.err
 	}
 	p := u.place
-	told := p.client.translate(err, asked{ref: p.name(), host: p.ref.Host, account: p.ref.Name(), what: describe(u.desc) + ": " + u.step, digest: u.desc.Digest})
+	what := describe(u.desc) + ": " + u.step
+	var answer *answerError
+	if errors.As(err, &answer) && answer.method == http.MethodPost && answer.status == http.StatusNotFound {
+		what = "repository"
+	}
+	told := p.client.translate(err, asked{ref: p.name(), host: p.ref.Host, account: p.ref.Name(), what: what, digest: u.desc.Digest})
 	if errors.Is(err, errReadOnce) {
 		return fmt.Errorf("%w; %w", told, errReadOnce)
 	}

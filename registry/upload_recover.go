@@ -40,7 +40,7 @@ func (u *blobUpload) recover(ctx context.Context, cause error) (there bool, err 
 		return false, u.withoutChunks(ctx, cause)
 	case answer.status == http.StatusNotFound:
 		return false, u.startOver(ctx, cause) // the session is gone
-	case u.sent > 0 && (answer.refusesChunks() || answer.has(errcode.ErrorCodeDigestInvalid) || answer.has(errcode.ErrorCodeSizeInvalid)):
+	case u.sent > 0 && (answer.method == http.MethodPatch && answer.refusesChunks() || answer.has(errcode.ErrorCodeDigestInvalid) || answer.has(errcode.ErrorCodeSizeInvalid)):
 		// It took chunks and can't put them together. What was sent is right.
 		return false, u.withoutChunks(ctx, cause)
 	}

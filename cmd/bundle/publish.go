@@ -42,22 +42,19 @@ type published struct {
 
 // A destination is a place to publish to, looked at before anything is written.
 type destination struct {
-	loc registry.Location // with its tag or name
-	tag string
-	add bool // an archive that holds this bundle already and keeps what is in it
+	loc  registry.Location // with its tag or name
+	tag  string
+	held []ocispec.Descriptor // what an archive or layout holds now
+	add  bool                 // an archive that holds this bundle already and keeps what is in it
 }
 
 // publishAll looks at every place first, so that one that refuses the bundle
 // is found before another holds it, then publishes to each and prints where.
 // What was published before a failure is printed too.
 func (p publisher) publishAll(ctx context.Context, to []registry.Location, out io.Writer, form flags.Form) error {
-	var destinations []destination
-	for _, loc := range to {
-		d, err := p.examine(ctx, loc)
-		if err != nil {
-			return err
-		}
-		destinations = append(destinations, d)
+	destinations, err := p.examineAll(ctx, to)
+	if err != nil {
+		return err
 	}
 	var done []published
 	var failed error
@@ -102,9 +99,34 @@ func printPublished(out io.Writer, done []published, asked int) error {
 	return nil
 }
 
-// examine names the bundle at a place and refuses what would not be honoured
-// or would lose something there; it writes nothing.
-func (p publisher) examine(ctx context.Context, loc registry.Location) (destination, error) {
+// examineAll names the bundle at every place and refuses what would not be
+// honoured or would lose something there. Nothing is left of it but the
+// knowledge that all of them can be written to.
+func (p publisher) examineAll(ctx context.Context, to []registry.Location) ([]destination, error) {
+	var all []destination
+	for _, loc := range to {
+		d, err := p.name(ctx, loc)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	step := p.talk.Progress(ui.Step{Doing: "looking at " + places(all), Brief: true})
+	defer step.Close()
+	if err := p.client.Probe(ctx, to...); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if err := p.examine(ctx, &all[i]); err != nil {
+			return nil, err
+		}
+	}
+	step.End()
+	return all, nil
+}
+
+// name gives the bundle its name at a place, and says what a local place holds.
+func (p publisher) name(ctx context.Context, loc registry.Location) (destination, error) {
 	if loc.Digest != "" && loc.Digest != p.packed.Root.Digest {
 		return destination{}, flags.Usagef("%s names the digest of another bundle: what is built is %s", loc, p.packed.Root.Digest)
 	}
@@ -112,24 +134,27 @@ func (p publisher) examine(ctx context.Context, loc registry.Location) (destinat
 	if err != nil {
 		return destination{}, err
 	}
-	d := destination{loc: loc, tag: tag}
 	held, err := p.client.Held(ctx, loc)
-	if err != nil {
-		return d, err
-	}
-	var names tagResolver = heldNames(held)
-	if loc.Kind == registry.Registry {
-		if names, err = p.client.Create(ctx, loc); err != nil {
-			return d, err
+	return destination{loc: loc, tag: tag, held: held}, err
+}
+
+// examine looks at what the bundle's name names now.
+func (p publisher) examine(ctx context.Context, d *destination) error {
+	var names tagResolver = heldNames(d.held)
+	if d.loc.Kind == registry.Registry {
+		dst, err := p.client.Create(ctx, d.loc)
+		if err != nil {
+			return err
 		}
+		names = dst
 	}
-	if err := p.guard().check(ctx, names, tag, p.packed.Root, p.talk); err != nil {
-		return d, err
+	if err := p.guard().check(ctx, names, d.tag, p.packed.Root, p.talk); err != nil {
+		return err
 	}
-	if loc.Kind == registry.Archive {
-		d.add = p.sayReplaced(loc, held)
+	if d.loc.Kind == registry.Archive {
+		d.add = p.sayReplaced(d.loc, d.held)
 	}
-	return d, nil
+	return nil
 }
 
 func (p publisher) guard() tagGuard { return tagGuard{release: p.release, overwrite: p.overwrite} }
@@ -193,8 +218,9 @@ func (p publisher) push(ctx context.Context, dst *registry.Destination) error {
 	parts, bytes := p.packed.Amount()
 	step := p.talk.Progress(ui.Step{Doing: "pushing " + what, Did: "pushed " + what, Unit: "part", Items: parts, Bytes: bytes})
 	defer step.Close()
-	var there atomic.Int64
+	var there, all atomic.Int64
 	done := func(desc ocispec.Descriptor) {
+		all.Add(1)
 		step.Advance(desc.Size)
 		step.Finish(desc.Digest.String())
 	}
@@ -207,6 +233,9 @@ func (p publisher) push(ctx context.Context, dst *registry.Destination) error {
 		},
 		OnReadBack: func(desc ocispec.Descriptor) { step.Waiting("the read-back of " + desc.Digest.String()) },
 	})
+	if err != nil && dst.Location.Kind == registry.Registry {
+		return fmt.Errorf("%w; %d of %d parts are there and need not be sent again", err, all.Load(), parts)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package flags
 
 import (
+	"time"
+
 	"github.com/urfave/cli/v2"
 )
 
@@ -32,6 +34,9 @@ func Registry() []cli.Flag {
 		&cli.StringSliceFlag{Name: "registry-override", Usage: "read `UPSTREAM=CACHE`: what is named at one host or HOST/PATH from another, registry or chart repository (repeatable)"},
 		&cli.IntFlag{Name: "concurrency", Value: 4, Usage: "how many transfers run at the same time"},
 		&cli.IntFlag{Name: "retry", Value: 5, Usage: "how often a request that may succeed later is made again"},
+		&cli.DurationFlag{Name: "max-retry-wait", Value: 2 * time.Minute, Usage: "the longest pause before that, also when a host asks for more"},
+		&cli.DurationFlag{Name: "idle-timeout", Value: time.Minute, Usage: "give a transfer up that makes no progress for so long"},
+		&cli.StringFlag{Name: "chunk-size", Value: "16M", Usage: "upload larger blobs in chunks of this `SIZE`, each held in memory"},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -37,6 +38,7 @@ func RegistrySettings(c *cli.Context, named ...registry.Location) (registry.Sett
 		PlainHTTPHosts: c.StringSlice("plain-http-host"), InsecureHosts: c.StringSlice("insecure-host"),
 		TLSHosts: c.StringSlice("tls-host"), ConfigFile: c.String("registry-config"),
 		Concurrency: c.Int("concurrency"), Retry: c.Int("retry"),
+		MaxRetryWait: c.Duration("max-retry-wait"), IdleTimeout: c.Duration("idle-timeout"),
 		UserAgent: "waybill/" + Version, Getenv: os.Getenv,
 	}
 	if s.Concurrency < 1 {
@@ -47,6 +49,9 @@ func RegistrySettings(c *cli.Context, named ...registry.Location) (registry.Sett
 	}
 	if s.Retry == 0 {
 		s.Retry = -1 // of the settings, 0 is the default
+	}
+	if err := transferSettings(c, &s); err != nil {
+		return s, err
 	}
 	if home, err := os.UserHomeDir(); err == nil {
 		s.Home = home
@@ -66,6 +71,9 @@ func RegistrySettings(c *cli.Context, named ...registry.Location) (registry.Sett
 		if c.Bool("insecure-skip-tls-verify") {
 			s.InsecureHosts = append(s.InsecureHosts, loc.Ref.Host)
 		}
+	}
+	s.OnPause = func(host string, wait time.Duration) {
+		Talk(c).Sayf("%s is asked nothing for %s: it says that it is busy", host, wait.Round(time.Second/10))
 	}
 	s.Wrap = Talk(c).WatchRequests()
 	if c.Bool("debug") {

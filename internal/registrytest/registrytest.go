@@ -30,6 +30,7 @@ type Options struct {
 	TLS         bool   // HTTPS with a certificate of a private authority of its own, see [Server.CA]
 	Username    string // not empty: basic authentication with these
 	Password    string
+	HTTP2       bool // with TLS: HTTP/2 for clients that speak it
 	NoRange     bool // blobs are given whole, whatever range is asked for
 	Uploads     Uploads
 	// Absent, when set, is what happens to requests for repositories that are
@@ -119,7 +120,7 @@ func Start(opts Options) (*Server, error) {
 	if s.authority, err = NewAuthority("authority of the registry"); err != nil {
 		return nil, err
 	}
-	if s.http, err = startServer(s, opts.TLS, s.authority, opts.Clients); err != nil {
+	if s.http, err = startServer(s, opts.TLS, opts.HTTP2, s.authority, opts.Clients); err != nil {
 		return nil, err
 	}
 	s.URL, s.Host = s.http.URL, s.http.Listener.Addr().String()
@@ -127,7 +128,7 @@ func Start(opts Options) (*Server, error) {
 }
 
 // startServer starts a server on a free loopback port.
-func startServer(handler http.Handler, secure bool, authority, clients *Authority) (*httptest.Server, error) {
+func startServer(handler http.Handler, secure, http2 bool, authority, clients *Authority) (*httptest.Server, error) {
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	if !secure {
@@ -139,13 +140,22 @@ func startServer(handler http.Handler, secure bool, authority, clients *Authorit
 		server.Close()
 		return nil, err
 	}
+	server.EnableHTTP2 = http2
 	server.StartTLS()
 	return server, nil
 }
 
-// Close ends the registry and all its connections.
+// Close ends the registry and all its connections. A second time it does nothing.
 func (s *Server) Close() {
-	close(s.closed)
+	s.mu.Lock()
+	select {
+	case <-s.closed:
+		s.mu.Unlock()
+		return
+	default:
+		close(s.closed)
+		s.mu.Unlock()
+	}
 	s.http.CloseClientConnections()
 	s.http.Close()
 	if s.tokens != nil {

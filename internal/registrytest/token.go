@@ -80,7 +80,7 @@ func startTokens(opts Options, fail func(*recorder, *http.Request, *Fault)) (*to
 	if t.authority, err = NewAuthority("authority of the token service"); err != nil {
 		return nil, err
 	}
-	t.http, err = startServer(t, opts.Token.TLS, t.authority, nil)
+	t.http, err = startServer(t, opts.Token.TLS, false, t.authority, nil)
 	return t, err
 }
 

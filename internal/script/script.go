@@ -6,7 +6,8 @@
 //
 //	registry NAME [DIR]  starts a registry, in memory or over a folder, and puts its host:port into $NAME;
 //	                     -login=USER:PASSWORD wants a login, -token has a token service ask for it,
-//	                     -tls puts the authorities into NAME.pem
+//	                     -tls puts the authorities into NAME.pem,
+//	                     -absent=unknown|closed|login|denied for repositories not in -repositories=A,B
 //	serving NAME ARG…    runs "bundle serve" and puts its host:port into $NAME; what it says is in NAME.stderr
 //	serving stop NAME    interrupts it and wants it to end well
 //	repository NAME DIR [-login=USER:PASSWORD] [-tls]

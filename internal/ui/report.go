@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"waybill/bundle"
 	"waybill/charts"
@@ -129,10 +130,13 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		busy        *registry.BusyError
 		credentials *registry.CredentialsError
 		override    *registry.OverrideError
+		targets     *registry.TargetsError
 	)
 	switch {
 	case errors.As(err, &override):
 		return ExitUsage, "an override is UPSTREAM=CACHE, each HOST or HOST/PATH", true
+	case errors.As(err, &targets):
+		return ExitNotFound, strings.Join(append([]string{"once they are there and may be written to, run the same command again"}, targets.Commands()...), "\n"), true
 	case errors.As(err, &tag):
 		return ExitUsage, "", true
 	case errors.As(err, &location):
