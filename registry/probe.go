@@ -161,7 +161,7 @@ func (p *remotePlace) probe(ctx context.Context) (*Target, error) {
 		u.cancel(ctx)
 		return nil, nil
 	}
-	target := &Target{Host: p.ref.Host, Repository: p.ref.Repository, Credentials: p.client.credentials.source(p.ref.Host)}
+	target := &Target{Host: p.ref.Host, Repository: p.ref.Repository, Credentials: p.client.credentials.source(p.ref.Name())}
 	var answer *errcode.ErrorResponse
 	switch {
 	case errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound, errors.As(err, &answer) && hasCode(answer, errcode.ErrorCodeNameUnknown):
@@ -175,7 +175,7 @@ func (p *remotePlace) probe(ctx context.Context) (*Target, error) {
 	case isClosed(err) && p.answers(ctx):
 		target.State = TargetClosed
 	default:
-		return nil, p.client.translate(err, asked{ref: p.name(), host: p.ref.Host, what: "opening an upload"})
+		return nil, p.client.translate(err, asked{ref: p.name(), host: p.ref.Host, account: p.ref.Name(), what: "opening an upload"})
 	}
 	if answer != nil {
 		target.Status, target.Reason = answer.StatusCode, wordsOf(answer)
@@ -186,7 +186,7 @@ func (p *remotePlace) probe(ctx context.Context) (*Target, error) {
 // whoseFault says what a 401 means: some registries answer it where a repository
 // isn't there. A login that the registry itself takes is not the matter.
 func (p *remotePlace) whoseFault(ctx context.Context) TargetState {
-	if !p.client.credentials.knows(p.ref.Host) {
+	if !p.client.credentials.knows(p.ref.Name()) {
 		return TargetLogin
 	}
 	resp, err := p.ping(ctx)
