@@ -88,17 +88,17 @@ func layerOf(program string, binary []byte) (v1.Layer, error) {
 		tarball.WithMediaType(types.OCILayer))
 }
 
-// Push pushes an image to a registry: the site's own, or one on the loopback.
+// Push pushes an image to the site's registry.
 func (s *Site) Push(ctx context.Context, image Image, reference string) error {
-	ref, err := name.ParseReference(reference, name.StrictValidation)
-	if err != nil {
-		return err
-	}
 	transport, err := s.transport()
 	if err != nil {
 		return err
 	}
 	defer transport.CloseIdleConnections()
+	ref, err := name.ParseReference(reference, name.StrictValidation)
+	if err != nil {
+		return err
+	}
 	if err := remote.Write(ref, image, remote.WithContext(ctx), remote.WithTransport(transport)); err != nil {
 		return fmt.Errorf("pushing %s: %w", reference, err)
 	}

@@ -111,14 +111,14 @@ func controlGroups(ids []string) (groups []string) {
 // processes in its namespace.
 func left(dir, space string, ids []string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("folder %s is there: %v", dir, err)
+		return fmt.Errorf("folder %s is there: %w", dir, err)
 	}
 	if groups := controlGroups(ids); len(groups) > 0 {
 		return fmt.Errorf("control groups are there: %v", groups)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil || bytes.Contains(mounts, []byte(dir)) {
-		return fmt.Errorf("mounts: %v\n%s", err, mounts)
+		return fmt.Errorf("mounts (%v):\n%s", err, mounts)
 	}
 	processes, err := filepath.Glob("/proc/[0-9]*/ns/pid")
 	for _, process := range processes {

@@ -21,7 +21,7 @@ import (
 // request.
 func registryConfig(dir string) string {
 	return fmt.Sprintf(`version: 0.1
-log: {level: info}
+log: {level: warn}
 storage: {filesystem: {rootdirectory: %q}, delete: {enabled: true}}
 http:
   addr: %q
