@@ -26,8 +26,8 @@ func (l LockedChart) keeps(c Component) bool {
 	switch c.Chart.Kind() {
 	case SourceRepository:
 		return l.Source == c.Chart.String() && allowsVersion(c.Chart.Version, l.Version)
-	case SourceGit: // the commit follows
-		return strings.HasPrefix(l.Source, c.Chart.String())
+	case SourceGit:
+		return strings.HasPrefix(l.Source, c.Chart.String()+"#") // and the commit
 	}
 	return l.Source == c.Chart.String()
 }

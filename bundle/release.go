@@ -3,6 +3,7 @@ package bundle
 import (
 	"bytes"
 	"encoding/json"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -113,7 +114,7 @@ func (s ChartSource) String() string {
 	case SourceRepository:
 		return strings.TrimSuffix(s.Repository, "/") + "/" + s.Name
 	case SourceGit:
-		return s.Git + "//" + s.Path + "@" + s.Ref
+		return s.Git + "//" + strings.Trim(path.Clean("/"+s.Path), "/") + "@" + s.Ref
 	case SourceManifests:
 		return strings.Join(s.Manifests, ", ")
 	}

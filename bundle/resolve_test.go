@@ -90,7 +90,7 @@ func (r *recorder) Resolve(ctx context.Context, c Component, locked *LockedChart
 	}
 	found, err := r.charts.Resolve(ctx, c, locked)
 	if found.Locked.Source = c.Chart.String(); c.Chart.Kind() == SourceGit {
-		found.Locked.Source += " (0123abc)"
+		found.Locked.Source += "#0123abc"
 	}
 	return found, err
 }
@@ -114,7 +114,7 @@ func TestMakeLockKeeps(t *testing.T) {
 	}
 	const web, admin = "https://charts.example.com/app", "https://git.example.com/admin.git//chart@v1.2.3"
 	previous := &Lock{Charts: []LockedChart{
-		locked("db", "0.0.9", "charts/db"), locked("web", "1.14.1", web), locked("admin", "3.0.0", admin+" (0123abc)"), locked("gone", "3.0.0", "x"),
+		locked("db", "0.0.9", "charts/db"), locked("web", "1.14.1", web), locked("admin", "3.0.0", admin+"#0123abc"), locked("gone", "3.0.0", "x"),
 	}}
 	changed := func(c LockedChart) *Lock { return &Lock{Charts: []LockedChart{c}} }
 	tests := []struct {
@@ -129,7 +129,8 @@ func TestMakeLockKeeps(t *testing.T) {
 		{"no version that is no longer allowed", LockOptions{Previous: changed(locked("web", "1.13.9", web))}, map[string]string{}},
 		{"no chart of another repository", LockOptions{Previous: changed(locked("web", "1.14.1", "https://other.example/app"))}, map[string]string{}},
 		{"no chart of another name", LockOptions{Previous: changed(locked("web", "1.14.1", "https://charts.example.com/apps"))}, map[string]string{}},
-		{"no commit of another ref", LockOptions{Previous: changed(locked("admin", "1.0.0", "https://git.example.com/admin.git//chart@v1.2.2 (0123abc)"))}, map[string]string{}},
+		{"no commit of another ref", LockOptions{Previous: changed(locked("admin", "1.0.0", "https://git.example.com/admin.git//chart@v1.2.2#0123abc"))}, map[string]string{}},
+		{"no commit of a longer ref", LockOptions{Previous: changed(locked("admin", "1.0.0", admin+".4#0123abc"))}, map[string]string{}},
 		{"no dependencies of another folder", LockOptions{Previous: changed(locked("db", "1.0.0", "charts/db2"))}, map[string]string{}},
 	}
 	for _, tt := range tests {

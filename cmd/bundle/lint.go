@@ -16,7 +16,6 @@ import (
 	"waybill/internal/flags"
 	"waybill/internal/releasefile"
 	"waybill/internal/ui"
-	"waybill/registry"
 )
 
 func lintCommand() *cli.Command {
@@ -177,7 +176,7 @@ func (l *linting) lookAtCharts(ctx context.Context) error {
 	}
 	for i, c := range l.file.Release.Components {
 		if errs[i] != nil {
-			l.notFetched(c, errs[i])
+			l.notFetched(ctx, c, errs[i])
 			continue
 		}
 		for _, f := range lintChart(found[i], c, values, l.file.Release) {
@@ -208,10 +207,9 @@ func fetchAll(ctx context.Context, r *resolving, release *bundle.Release, lock *
 	return found, errs
 }
 
-func (l *linting) notFetched(c bundle.Component, err error) {
+func (l *linting) notFetched(ctx context.Context, c bundle.Component, err error) {
 	l.findings = append(l.findings, finding{Level: "error", File: l.file.Path, Component: c.Name, Message: err.Error()})
-	var away *registry.UnreachableError
-	if errors.As(err, &away) {
+	if ui.ExitCode(ctx, err) == ui.ExitUnreachable {
 		l.unfetched = append(l.unfetched, err)
 	}
 }

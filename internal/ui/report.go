@@ -74,6 +74,15 @@ func Report(ctx context.Context, w io.Writer, name string, err error) int {
 	return code
 }
 
+// ExitCode returns the code that [Report] would return.
+func ExitCode(ctx context.Context, err error) int {
+	if err == nil {
+		return ExitDone
+	}
+	code, _ := classify(ctx, "", err)
+	return code
+}
+
 // classify finds the exit code and the hint of an error. Rooms are asked in
 // the order in which the checks run.
 func classify(ctx context.Context, name string, err error) (int, string) {
