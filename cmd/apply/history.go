@@ -30,7 +30,7 @@ func showHistory(c *cli.Context, runner *rollout.Runner, name string, form flags
 	}
 	table := ui.NewTable(c.App.Writer)
 	for _, a := range attempts {
-		table.Row(fmt.Sprint(a.Revision), a.Status, a.Version, stamp(a.Started), a.Signer, a.Bundle.String())
+		table.Row(fmt.Sprint(a.Revision), a.Status, a.Version, stamp(a.Started), a.Signer, sourceDigest(a.Bundle, a.ReleaseFile))
 	}
 	return table.Flush()
 }

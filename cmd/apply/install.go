@@ -25,9 +25,14 @@ unchanged is not touched. A run that was killed heals by running again.
   apply install oci://registry.example/shop:1.0.0 --key cosign.pub
   apply install shop-1.0.0.tar --key cosign.pub -f site.yaml
   apply install oci://registry.example/shop:1.0.0 web --key cosign.pub
+  apply install release.yaml -f site.yaml
+
+A local release file stands for the charts that the lock beside it says, which
+nobody signs, or for the bundle it names with artifact:.
 
 Exit codes: 0 done or nothing to do, 2 usage, 3 verification refused or a
-downgrade, 4 registry says not found or denied, 6 content corrupt, 7 refused
+downgrade, 4 registry says not found or denied, 5 a release file without a lock
+that agrees, or of another bundle than it names, 6 content corrupt, 7 refused
 before the first change, 8 someone else holds the lease, 9 something was changed
 and something failed, 10 registry or cluster not reachable, 130 interrupted.`,
 		Flags: flags.Join(sourceFlags(), planFlags(), []cli.Flag{

@@ -19,10 +19,14 @@ func planCommand() *cli.Command {
 		Name: "plan", Usage: "show what an install would change; takes no lease and writes nothing",
 		ArgsUsage: "SRC [COMPONENT…]",
 		Description: `  apply plan oci://registry.example/shop:1.0.0 --key cosign.pub -f site.yaml
+  apply plan release.yaml -f site.yaml
+
+A local release file stands for the charts that the lock beside it says, or for
+the bundle it names with artifact:.
 
 Exit codes: 0 done, 2 usage, 3 verification refused or a downgrade, 4 registry
-says not found or denied, 5 (--detailed-exitcode) something would change,
-6 content corrupt, 7 an install would be refused, 10 registry or cluster not
+says not found or denied, 5 (--detailed-exitcode) something would change, or a
+release file without a lock that agrees, 6 content corrupt, 7 an install would be refused, 10 registry or cluster not
 reachable.`,
 		Flags: flags.Join(sourceFlags(), planFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "diff", Usage: "show what would change in the objects; values in Secrets are masked"},

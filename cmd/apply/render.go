@@ -24,9 +24,11 @@ objects are used. CRDs come first, then hooks and manifests in one stream.
 
   apply render oci://registry.example/shop:1.0.0 -f site.yaml
   apply render shop-1.0.0.tar web --kube-version 1.31.0
+  apply render release.yaml
 
 Exit codes: 0 done, 1 a chart does not render, 2 usage, 3 refused by the policy,
-4 registry says not found or denied, 6 content corrupt, 7 (--cluster) what
+4 registry says not found or denied, 5 a release file without a lock that agrees
+or of another bundle than it names, 6 content corrupt, 7 (--cluster) what
 valuesFrom names is absent, 10 not reachable.`,
 		Flags: flags.Join(sourceFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "kube-version", Usage: "Kubernetes `VERSION` to render for (default: the newest known)"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/urfave/cli/v2"
 
 	"waybill/internal/flags"
@@ -70,7 +71,7 @@ func listInstances(c *cli.Context, runner *rollout.Runner, form flags.Form) erro
 	}
 	table := ui.NewTable(c.App.Writer)
 	for _, s := range all {
-		table.Row(s.Instance, s.Release, s.Version, s.Status, s.Signer, s.Bundle.String())
+		table.Row(s.Instance, s.Release, s.Version, s.Status, s.Signer, sourceDigest(s.Bundle, s.ReleaseFile))
 	}
 	return table.Flush()
 }
@@ -91,7 +92,7 @@ func showStatus(c *cli.Context, runner *rollout.Runner, name string, form flags.
 	if s.Reason != "" {
 		fmt.Fprintf(out, "reason: %s\n", s.Reason)
 	}
-	fmt.Fprintf(out, "bundle: %s\n", orNone(s.Location, s.Bundle.String()))
+	fmt.Fprintln(out, sourceText(s))
 	fmt.Fprintf(out, "signer: %s (verification: %s)\n", orNone(s.Signer, "none"), s.Verification)
 	if s.Holder != nil {
 		fmt.Fprintf(out, "held by %s since %s\n", s.Holder.Holder, stamp(s.Holder.Since))
@@ -102,6 +103,22 @@ func showStatus(c *cli.Context, runner *rollout.Runner, name string, form flags.
 			component.Namespace+"/"+component.HelmRelease, helmText(component), component.Reason)
 	}
 	return table.Flush()
+}
+
+// sourceText says what the instance is installed from.
+func sourceText(s *rollout.InstanceStatus) string {
+	if s.Bundle != "" || s.ReleaseFile == "" {
+		return "bundle: " + orNone(s.Location, s.Bundle.String())
+	}
+	return fmt.Sprintf("release file: %s %s, lock %s", s.Location, s.ReleaseFile, s.Lock)
+}
+
+// sourceDigest is the digest that names a source in a table.
+func sourceDigest(bundle, releaseFile digest.Digest) string {
+	if bundle != "" || releaseFile == "" {
+		return bundle.String()
+	}
+	return "release file " + releaseFile.String()
 }
 
 // helmText says which Helm revision stands, and which was recorded when that

@@ -21,7 +21,8 @@ profile, the site's valuesFiles, valuesFrom and values, valuesFrom with a
 targetPath, --values, --set.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the policy, 4 registry says
-not found or denied, 6 content corrupt, 7 (--cluster) what valuesFrom names is
+not found or denied, 5 a release file without a lock that agrees or of another
+bundle than it names, 6 content corrupt, 7 (--cluster) what valuesFrom names is
 absent, 10 not reachable.`,
 		Flags: flags.Join(sourceFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "cluster", Usage: "read valuesFrom from the cluster"},
