@@ -4,12 +4,19 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/rogpeppe/go-internal/testscript"
+	"oras.land/oras-go/v2/content"
+
+	"waybill/registry"
 )
 
 // packChart packs a chart's folder, less what helm package would leave out.
@@ -41,4 +48,38 @@ func packChart(ts *testscript.TestScript, neg bool, args []string) {
 	path := ts.MkAbs(args[1])
 	ts.Check(os.MkdirAll(filepath.Dir(path), 0o755))
 	ts.Check(os.WriteFile(path, tgz.Bytes(), 0o644))
+}
+
+// pushChart pushes a packed chart as helm push does: one image manifest with
+// Helm's media types.
+func pushChart(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: push FILE.tgz HOST/PATH:TAG")
+	}
+	ctx := context.Background()
+	loc, err := registry.ParseLocation("oci://" + args[1])
+	ts.Check(err)
+	client, err := registry.NewClient(registry.Settings{})
+	ts.Check(err)
+	dst, err := client.Create(ctx, loc)
+	ts.Check(err)
+	add := func(mediaType string, data []byte) ocispec.Descriptor {
+		desc := content.NewDescriptorFromBytes(mediaType, data)
+		there, err := dst.Exists(ctx, desc)
+		ts.Check(err)
+		if !there {
+			ts.Check(dst.Push(ctx, desc, bytes.NewReader(data)))
+		}
+		return desc
+	}
+	tgz, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	manifest, err := json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2},
+		Config:    add("application/vnd.cncf.helm.config.v1+json", []byte("{}")),
+		Layers:    []ocispec.Descriptor{add("application/vnd.cncf.helm.chart.content.v1.tar+gzip", tgz)},
+	})
+	ts.Check(err)
+	ts.Check(dst.Tag(ctx, add(ocispec.MediaTypeImageManifest, manifest), loc.Ref.Tag))
+	ts.Check(dst.Commit(ctx))
 }

@@ -16,6 +16,8 @@
 //	                     puts a small image into a registry, an index when there are several platforms
 //	requests NAME        prints what the server was asked since the last time
 //	pack DIR FILE.tgz    packs a chart's folder
+//	push FILE HOST/PATH:TAG
+//	                     pushes a packed chart as helm push does
 //	chart DIR NAME VER   writes a small chart: a ConfigMap and a Deployment
 //	keys PREFIX          makes PREFIX.key and PREFIX.pub without a password
 //	first FILE NAME      puts the first line of FILE into $NAME
@@ -42,7 +44,7 @@ import (
 func Params(dir string, setup func(*testscript.Env) error, more map[string]func(*testscript.TestScript, bool, []string)) testscript.Params {
 	commands := map[string]func(*testscript.TestScript, bool, []string){
 		"registry": startRegistry, "serving": serving(), "repository": startRepository, "image": pushImage, "requests": requests,
-		"pack": packChart, "chart": writeChart, "first": firstLine, "damage": damage, "exit": exitCode,
+		"pack": packChart, "push": pushChart, "chart": writeChart, "first": firstLine, "damage": damage, "exit": exitCode,
 	}
 	for name, command := range more {
 		commands[name] = command
