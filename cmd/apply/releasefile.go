@@ -205,7 +205,14 @@ func (s *source) openLocal(c *cli.Context) error {
 	if local.ValuesFiles, err = s.file.ValuesFiles(); err != nil {
 		return err
 	}
-	if local.Lock, local.LockData, err = s.freshLock(c.Context, local.ValuesFiles); err != nil {
+	if local.Lock, local.LockData, err = s.file.ReadLock(); err != nil {
+		return err
+	}
+	sources, wanted := releasefile.ResolveOptions{Values: local.ValuesFiles}, bundle.LockOptions{}
+	if local.Lock != nil {
+		sources.Images, wanted.Packed = local.Lock.Packed == bundle.PackedImages, local.Lock.Packed
+	}
+	if err := s.file.RequireFresh(c.Context, local.Lock, sources, wanted); err != nil {
 		return err
 	}
 	s.sayUnsigned(c)
@@ -218,33 +225,13 @@ func (s *source) openLocal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	sources := releasefile.ResolveOptions{Values: local.ValuesFiles, Network: releasefile.Network(client)}
+	sources.Network = releasefile.Network(client)
 	if local.Charts, err = fetchCharts(c.Context, s.file, local.Lock, names, sources, flags.Talk(c)); err != nil {
 		return err
 	}
 	s.request.Source = rollout.FromReleaseFile(local)
 	s.request.Source.Location = s.word
 	return nil
-}
-
-// freshLock reads the lock beside the release file, which must be there and agree
-// with it.
-func (s *source) freshLock(ctx context.Context, values map[string][]byte) (*bundle.Lock, []byte, error) {
-	lock, data, err := s.file.ReadLock()
-	if err != nil {
-		return nil, nil, err
-	}
-	resolver := s.file.Resolver(releasefile.ResolveOptions{Values: values})
-	defer resolver.Close()
-	opts := bundle.LockOptions{}
-	if lock != nil {
-		opts.Packed = lock.Packed
-	}
-	differences, err := s.file.Compare(ctx, lock, resolver, opts)
-	if err == nil && len(differences) > 0 {
-		err = &bundle.StaleError{Differences: differences}
-	}
-	return lock, data, err
 }
 
 // sayUnsigned says that nobody vouches for a local release file but whoever runs

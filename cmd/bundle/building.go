@@ -68,16 +68,14 @@ func (b *building) lock(ctx context.Context) error {
 }
 
 func (b *building) lockedCharts(ctx context.Context) error {
-	r := startResolving(b.file, b.sources(), b.talk, "fetching", "fetched")
-	defer r.Close()
-	differences, err := b.file.Compare(ctx, b.locked, r, bundle.LockOptions{Version: b.opts.version, Packed: b.opts.packed})
-	if err != nil {
+	wanted := bundle.LockOptions{Version: b.opts.version, Packed: b.opts.packed}
+	if err := b.file.RequireFresh(ctx, b.locked, b.sources(), wanted); err != nil {
 		return err
 	}
-	if len(differences) > 0 {
-		return &bundle.StaleError{Differences: differences}
-	}
-	if b.charts, err = bundle.ResolveLocked(ctx, b.file.Release, b.locked, r, nil, bundle.LockOptions{}); err != nil {
+	r := startResolving(b.file, b.sources(), b.talk, "fetching", "fetched")
+	defer r.Close()
+	var err error
+	if b.charts, err = bundle.ResolveLocked(ctx, b.file.Release, b.locked, r, nil, r.shown(bundle.LockOptions{})); err != nil {
 		return err
 	}
 	r.end()
@@ -88,7 +86,7 @@ func (b *building) firstCharts(ctx context.Context) error {
 	r := startResolving(b.file, b.sources(), b.talk, "resolving", "resolved")
 	defer r.Close()
 	var err error
-	b.locked, b.charts, err = bundle.MakeLock(ctx, b.file.Release, r, bundle.LockOptions{Version: b.opts.version, Packed: b.opts.packed})
+	b.locked, b.charts, err = bundle.MakeLock(ctx, b.file.Release, r, r.shown(bundle.LockOptions{Version: b.opts.version, Packed: b.opts.packed}))
 	if err == nil {
 		r.end()
 	}

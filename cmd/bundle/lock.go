@@ -27,8 +27,8 @@ digest; "bundle images" lists them with the reasons.
   bundle lock
   bundle lock --update cert-manager
   bundle lock --check
+  bundle lock --outdated
   bundle lock --no-images
-  bundle lock --no-images --outdated
 
 A chart that its repository now serves with other content under the locked name
 and version is refused; --update accepts it.
@@ -116,10 +116,7 @@ func checkLockFlags(c *cli.Context) error {
 	if len(given) > 1 {
 		return flags.Usagef("%s and %s exclude each other", given[0], given[1])
 	}
-	if err := checkVersion(c.String("version")); err != nil {
-		return err
-	}
-	return nil
+	return checkVersion(c.String("version"))
 }
 
 // readLocking reads what there is on disk.
@@ -136,6 +133,11 @@ func readLocking(c *cli.Context) (*locking, error) {
 	}
 	if err := l.file.Check(); err != nil {
 		return nil, err
+	}
+	for _, name := range l.opts.Update {
+		if _, err := l.file.Release.Component(name); err != nil {
+			return nil, err
+		}
 	}
 	if l.values, err = l.file.ValuesFiles(); err != nil {
 		return nil, err
@@ -209,7 +211,7 @@ func (l *locking) make(ctx context.Context) (*bundle.Lock, []string, error) {
 	sources.AskAgain = true
 	r := startResolving(l.file, sources, l.talk, "resolving", "resolved")
 	defer r.Close()
-	lock, packed, err := bundle.MakeLock(ctx, l.file.Release, r, l.opts)
+	lock, packed, err := bundle.MakeLock(ctx, l.file.Release, r, r.shown(l.opts))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -279,7 +281,5 @@ func (l *locking) check(ctx context.Context) error {
 }
 
 func (l *locking) differences(ctx context.Context) ([]string, error) {
-	r := l.file.Resolver(l.sources())
-	defer r.Close()
-	return l.file.Compare(ctx, l.previous, r, l.opts)
+	return l.file.Compare(ctx, l.previous, l.sources(), l.opts)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"waybill/bundle"
 	"waybill/internal/flags"
 	"waybill/internal/releasefile"
 	"waybill/internal/ui"
@@ -14,12 +13,11 @@ import (
 // outdated lists the locked charts that there is something newer for, and
 // changes nothing.
 func (l *locking) outdated(ctx context.Context) error {
-	differences, err := l.differences(ctx)
-	if err != nil {
-		return l.failed(err)
+	if l.previous != nil {
+		l.opts.Packed = l.previous.Packed // nothing is packed here
 	}
-	if len(differences) > 0 {
-		return &bundle.StaleError{Differences: differences}
+	if err := l.file.RequireFresh(ctx, l.previous, l.sources(), l.opts); err != nil {
+		return l.failed(err)
 	}
 	r := startResolving(l.file, l.sources(), l.talk, "looking for newer versions of", "looked for newer versions of")
 	defer r.Close()
@@ -77,5 +75,5 @@ func (e *outdatedError) ExitCode() int { return ui.ExitDiffers }
 
 // Hint says what brings the lock up to date.
 func (e *outdatedError) Hint() string {
-	return "`bundle lock --no-images --update " + e.components[0] + "` locks the newest that is allowed"
+	return "`bundle lock --update " + strings.Join(e.components, " ") + "` locks the newest that is allowed"
 }

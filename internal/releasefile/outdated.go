@@ -33,7 +33,7 @@ type Outdated struct {
 
 // Moved is what a name meant when it was locked, and what it means now.
 type Moved struct {
-	What string `json:"what"`
+	Ref  string `json:"ref,omitempty"` // of git; else it is the locked version that moved
 	From string `json:"from"`
 	To   string `json:"to"`
 }
@@ -84,7 +84,7 @@ func (r *Resolver) outdated(ctx context.Context, c bundle.Component, locked bund
 			return nil, err
 		}
 		if now.Source != locked.Source {
-			o.Moved = &Moved{What: "ref " + c.Chart.Ref, From: locked.Source, To: now.Source}
+			o.Moved = &Moved{Ref: c.Chart.Ref, From: locked.Source, To: now.Source}
 		}
 		return o.orNil(), nil
 	}
@@ -108,7 +108,7 @@ func (r *Resolver) lookAtLocked(ctx context.Context, c bundle.Component, locked 
 	case err != nil:
 		return err
 	case now.Manifest != locked.Manifest:
-		o.Moved = &Moved{What: locked.Name + " " + locked.Version, From: locked.Manifest.String(), To: now.Manifest.String()}
+		o.Moved = &Moved{From: locked.Manifest.String(), To: now.Manifest.String()}
 	}
 	return nil
 }
@@ -166,6 +166,12 @@ func (o *Outdated) orNil() *Outdated {
 // String says in one line what is newer or moved, without the component.
 func (o Outdated) String() string {
 	text := fmt.Sprintf("%s %s", o.Chart, o.Locked)
+	switch m := o.Moved; {
+	case m != nil && m.Ref != "":
+		text += fmt.Sprintf(", ref %s moved from %s to %s", m.Ref, m.From, m.To)
+	case m != nil:
+		text += fmt.Sprintf(" moved from %s to %s", m.From, m.To)
+	}
 	if o.Gone {
 		text += " is no longer there"
 	}
@@ -174,9 +180,6 @@ func (o Outdated) String() string {
 	}
 	if o.Newest != "" {
 		text += fmt.Sprintf(", newest %s (the release file does not allow it)", o.Newest)
-	}
-	if o.Moved != nil {
-		text += fmt.Sprintf(", %s moved from %s to %s", o.Moved.What, o.Moved.From, o.Moved.To)
 	}
 	return text
 }

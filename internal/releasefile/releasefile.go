@@ -72,12 +72,25 @@ func (f *File) ReadLock() (*bundle.Lock, []byte, error) {
 }
 
 // Compare says what makes the lock stale, as [bundle.CompareLock] does; a lock
-// that is not there is. No network is asked.
-func (f *File) Compare(ctx context.Context, lock *bundle.Lock, in bundle.Inputs, opts bundle.LockOptions) ([]string, error) {
+// that is not there is. sources are those that it was, or is to be, made from; no
+// network of theirs is asked.
+func (f *File) Compare(ctx context.Context, lock *bundle.Lock, sources ResolveOptions, opts bundle.LockOptions) ([]string, error) {
 	if lock == nil {
 		return []string{"there is no " + f.LockPath()}, nil
 	}
-	return bundle.CompareLock(ctx, f.Release, lock, in, opts)
+	sources.Network = nil
+	r := f.Resolver(sources)
+	defer r.Close()
+	return bundle.CompareLock(ctx, f.Release, lock, r, opts)
+}
+
+// RequireFresh returns a [*bundle.StaleError] where [File.Compare] finds something.
+func (f *File) RequireFresh(ctx context.Context, lock *bundle.Lock, sources ResolveOptions, opts bundle.LockOptions) error {
+	differences, err := f.Compare(ctx, lock, sources, opts)
+	if err == nil && len(differences) > 0 {
+		err = &bundle.StaleError{Differences: differences}
+	}
+	return err
 }
 
 // Hosts returns the hosts that the charts of the release file come from, each

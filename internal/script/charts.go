@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/rogpeppe/go-internal/testscript"
-	"oras.land/oras-go/v2/content"
 
 	"waybill/registry"
 )
@@ -63,23 +61,14 @@ func pushChart(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	dst, err := client.Create(ctx, loc)
 	ts.Check(err)
-	add := func(mediaType string, data []byte) ocispec.Descriptor {
-		desc := content.NewDescriptorFromBytes(mediaType, data)
-		there, err := dst.Exists(ctx, desc)
-		ts.Check(err)
-		if !there {
-			ts.Check(dst.Push(ctx, desc, bytes.NewReader(data)))
-		}
-		return desc
-	}
 	tgz, err := os.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
-	manifest, err := json.Marshal(ocispec.Manifest{
+	p := pusher{ts, dst}
+	manifest := p.json(ocispec.MediaTypeImageManifest, ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2},
-		Config:    add("application/vnd.cncf.helm.config.v1+json", []byte("{}")),
-		Layers:    []ocispec.Descriptor{add("application/vnd.cncf.helm.chart.content.v1.tar+gzip", tgz)},
+		Config:    p.push("application/vnd.cncf.helm.config.v1+json", []byte("{}")),
+		Layers:    []ocispec.Descriptor{p.push("application/vnd.cncf.helm.chart.content.v1.tar+gzip", tgz)},
 	})
-	ts.Check(err)
-	ts.Check(dst.Tag(ctx, add(ocispec.MediaTypeImageManifest, manifest), loc.Ref.Tag))
+	ts.Check(dst.Tag(ctx, manifest, loc.Ref.Tag))
 	ts.Check(dst.Commit(ctx))
 }

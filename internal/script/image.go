@@ -25,7 +25,7 @@ func pushImage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	dst, err := client.Create(context.Background(), loc)
 	ts.Check(err)
-	p := imagePusher{ts, dst}
+	p := pusher{ts, dst}
 	var entries []ocispec.Descriptor
 	for _, platform := range args[1:] {
 		entries = append(entries, p.image(loc.Ref.Tag, platform))
@@ -38,24 +38,29 @@ func pushImage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(dst.Commit(context.Background()))
 }
 
-type imagePusher struct {
+// A pusher puts content into a registry.
+type pusher struct {
 	ts  *testscript.TestScript
 	dst *registry.Destination
 }
 
-func (p imagePusher) push(mediaType string, data []byte) ocispec.Descriptor {
+func (p pusher) push(mediaType string, data []byte) ocispec.Descriptor {
 	desc := content.NewDescriptorFromBytes(mediaType, data)
-	p.ts.Check(p.dst.Push(context.Background(), desc, bytes.NewReader(data)))
+	there, err := p.dst.Exists(context.Background(), desc)
+	p.ts.Check(err)
+	if !there {
+		p.ts.Check(p.dst.Push(context.Background(), desc, bytes.NewReader(data)))
+	}
 	return desc
 }
 
-func (p imagePusher) json(mediaType string, v any) ocispec.Descriptor {
+func (p pusher) json(mediaType string, v any) ocispec.Descriptor {
 	data, err := json.Marshal(v)
 	p.ts.Check(err)
 	return p.push(mediaType, data)
 }
 
-func (p imagePusher) image(word, platform string) ocispec.Descriptor {
+func (p pusher) image(word, platform string) ocispec.Descriptor {
 	part := append(strings.Split(platform, "/"), "")
 	at := ocispec.Platform{OS: part[0], Architecture: part[1], Variant: part[2]}
 	desc := p.json(ocispec.MediaTypeImageManifest, map[string]any{

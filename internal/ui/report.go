@@ -102,7 +102,7 @@ func classify(ctx context.Context, name string, err error) (int, string) {
 		}
 		return c.ExitCode(), ""
 	}
-	for _, of := range []func(string, error) (int, string, bool){ofUsage, ofChartSource, ofRegistry, ofSigning, ofBundle, ofCharts} {
+	for _, of := range []func(string, error) (int, string, bool){ofUsage, ofChartSources, ofRegistry, ofSigning, ofBundle, ofCharts} {
 		if code, hint, ok := of(name, err); ok {
 			return code, hint
 		}
@@ -223,34 +223,10 @@ func ofBundle(_ string, err error) (int, string, bool) {
 	case errors.As(err, &lint):
 		return ExitFailed, "`bundle lint` shows everything found", true
 	case errors.As(err, &stale):
-		return ExitDiffers, "`bundle lock --no-images` makes the lock agree with the release file", true
+		return ExitDiffers, "`bundle lock` makes the lock agree with the release file", true
 	case errors.As(err, &newer), errors.As(err, &roles):
 		return ExitCorrupt, "use a newer waybill", true
 	case errors.As(err, &content), errors.Is(err, bundle.ErrNotBundle):
-		return ExitCorrupt, "", true
-	}
-	return 0, "", false
-}
-
-// ofChartSource is asked before the registry, whose errors these may wrap.
-func ofChartSource(_ string, err error) (int, string, bool) {
-	var (
-		moved      *charts.MovedError
-		notFound   *charts.NotFoundError
-		ambiguous  *charts.AmbiguousError
-		repository *charts.RepositoryError
-		version    *charts.VersionError
-	)
-	switch {
-	case errors.As(err, &moved):
-		return ExitCorrupt, "somebody published it anew under the same version: ask them why; `bundle lock --no-images --update COMPONENT` locks what is served now", true
-	case errors.As(err, &notFound):
-		return ExitNotFound, "", true
-	case errors.As(err, &ambiguous):
-		return ExitFailed, "", true
-	case errors.As(err, &version):
-		return ExitUsage, "", true
-	case errors.As(err, &repository):
 		return ExitCorrupt, "", true
 	}
 	return 0, "", false
@@ -263,9 +239,6 @@ func ofCharts(_ string, err error) (int, string, bool) {
 		layer       *charts.LayerError
 		invalid     *charts.InvalidError
 	)
-	if code, hint, ok := ofChartSources(err); ok {
-		return code, hint, ok
-	}
 	switch {
 	case errors.As(err, &unreachable):
 		return ExitUnreachable, "running it again is right once the cluster answers", true
@@ -277,8 +250,9 @@ func ofCharts(_ string, err error) (int, string, bool) {
 	return 0, "", false
 }
 
-// ofChartSources is for what repositories, registries and git say of a chart.
-func ofChartSources(err error) (int, string, bool) {
+// ofChartSources is for what repositories, registries and git say of a chart. It
+// is asked before the registry, whose errors these may wrap.
+func ofChartSources(_ string, err error) (int, string, bool) {
 	var (
 		moved      *charts.MovedError
 		missing    *charts.NotFoundError
@@ -288,24 +262,46 @@ func ofChartSources(err error) (int, string, bool) {
 		manifest   *charts.ManifestError
 		outOfSync  *charts.OutOfSyncError
 		git        *charts.GitError
+
+		unreachable *registry.UnreachableError
 	)
 	switch {
 	case errors.As(err, &moved):
-		return ExitCorrupt, "if the other content is right, `bundle lock --update COMPONENT` accepts it", true
+		return ExitCorrupt, "somebody published it anew under the same version: ask them why; `bundle lock --update " + strings.Join(movedComponents(err), " ") + "` locks what is served now", true
 	case errors.As(err, &missing):
 		return ExitNotFound, "", true
-	case errors.As(err, &repository):
-		return ExitCorrupt, "", true
 	case errors.As(err, &ambiguous):
 		return ExitFailed, "", true
 	case errors.As(err, &version), errors.As(err, &manifest), errors.As(err, &outOfSync):
 		return ExitUsage, "", true
 	case errors.As(err, &git) && git.Denied:
-		return ExitNotFound, "", true
-	case errors.As(err, &git) && git.Unreachable:
-		return ExitUnreachable, "running it again is right", true
+		return ExitNotFound, "a login for https:// is looked for in netrc, one for ssh:// is a key of the ssh agent", true
+	case errors.As(err, &git) && git.Unreachable, errors.As(err, &unreachable):
+		return ExitUnreachable, "running it again is right once the host answers", true
+	case errors.As(err, &repository):
+		return ExitCorrupt, "", true
 	}
 	return 0, "", false
+}
+
+// movedComponents names the components whose chart is not what is locked.
+func movedComponents(err error) []string {
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		var names []string
+		for _, one := range e.Unwrap() {
+			names = append(names, movedComponents(one)...)
+		}
+		return names
+	case *bundle.ComponentError:
+		var moved *charts.MovedError
+		if errors.As(err, &moved) {
+			return []string{e.Component}
+		}
+	case interface{ Unwrap() error }:
+		return movedComponents(e.Unwrap())
+	}
+	return nil
 }
 
 func ofRollout(name string, err error) (int, string, bool) {
