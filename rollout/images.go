@@ -31,6 +31,10 @@ type Images struct {
 	Allow []string
 	// AllowUnknown makes warnings of references that are not known.
 	AllowUnknown bool
+	// Missing says which of these references the registry does not have that
+	// nodes would ask, and which could not be asked for, with why. Nil: all of
+	// them are known to be there.
+	Missing func(ctx context.Context, references []string) (missing []string, unasked map[string]error)
 }
 
 // keep is whether references stay as they are.
@@ -205,8 +209,36 @@ func (r *Runner) prepareImages(ctx context.Context, a *analysis) error {
 		}
 	}
 	var err error
-	a.images, err = newImageMap(a.req.Images, lock, platform)
-	return err
+	if a.images, err = newImageMap(a.req.Images, lock, platform); err != nil {
+		return err
+	}
+	a.checkPullable(ctx)
+	return ctx.Err()
+}
+
+// checkPullable refuses images that nodes would not find. A registry that nodes
+// reach and this machine does not is only said.
+func (a *analysis) checkPullable(ctx context.Context) {
+	if a.req.Images.Missing == nil {
+		return
+	}
+	names := map[string]string{} // normalised reference by target
+	var targets []string
+	for _, reference := range sortedKeys(a.images.targets) {
+		target := a.images.targets[reference]
+		if names[target] == "" {
+			targets = append(targets, target)
+		}
+		names[target] = reference
+	}
+	missing, unasked := a.req.Images.Missing(ctx, targets)
+	for _, target := range missing {
+		a.refuse("image-missing", "nodes would pull %s as %s, which its registry does not have; copy the bundle there first", names[target], target)
+	}
+	if len(unasked) > 0 {
+		first := sortedKeys(unasked)[0]
+		a.warn("whether nodes find their images was not checked for %d of %d: %s: %v", len(unasked), len(targets), first, unasked[first])
+	}
 }
 
 // isFlat is whether a reference leads to several images, one a platform.

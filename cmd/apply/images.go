@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
 	"waybill/bundle"
 	"waybill/charts"
@@ -91,8 +96,61 @@ func (s *source) chooseImages(c *cli.Context) error {
 			return err
 		}
 	}
+	if chosen.Prefix != "" || chosen.Repository != "" && !s.from(chosen.Repository) {
+		chosen.Missing = s.missing
+	}
 	s.request.Images = chosen
 	return nil
+}
+
+// from is whether the bundle was read from that repository, and so known to be
+// whole there.
+func (s *source) from(repository string) bool {
+	loc := s.opened.Location
+	return loc.Kind == registry.Registry && loc.Ref.Name() == repository
+}
+
+// askedAtOnce is how many images are asked for at the same time.
+const askedAtOnce = 8
+
+// missing asks the registry that nodes will ask.
+func (s *source) missing(ctx context.Context, references []string) ([]string, map[string]error) {
+	var mu sync.Mutex
+	var missing []string
+	unasked := map[string]error{}
+	var group errgroup.Group
+	group.SetLimit(askedAtOnce)
+	for _, reference := range references {
+		group.Go(func() error {
+			err := s.resolves(ctx, reference)
+			var absent *registry.NotFoundError
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.As(err, &absent):
+				missing = append(missing, reference)
+			case err != nil:
+				unasked[reference] = err
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none of them fails
+	slices.Sort(missing)
+	return missing, unasked
+}
+
+func (s *source) resolves(ctx context.Context, reference string) error {
+	r, err := ref.Parse(reference)
+	if err != nil {
+		return err
+	}
+	repository, err := s.opened.Client.Repository(ctx, r.Name())
+	if err != nil {
+		return err
+	}
+	_, err = repository.Resolve(ctx, r.Digest.String())
+	return err
 }
 
 // repository is where nodes find the bundle.

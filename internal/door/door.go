@@ -48,6 +48,7 @@ type Options struct {
 type Opened struct {
 	Bundle       *bundle.Bundle // nil for what is no bundle, see AnyArtifact
 	Source       *registry.Source
+	Client       *registry.Client // what it was opened with
 	Root         ocispec.Descriptor
 	Location     registry.Location // with the root's digest
 	Verification Verification
@@ -69,7 +70,7 @@ func Open(ctx context.Context, client *registry.Client, loc registry.Location, o
 	if err != nil {
 		return nil, err
 	}
-	o := &Opened{Source: src, Root: src.Root, Location: src.Location}
+	o := &Opened{Source: src, Client: client, Root: src.Root, Location: src.Location}
 	if err := o.open(ctx, opts); err != nil {
 		src.Close()
 		return nil, err
