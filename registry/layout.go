@@ -53,7 +53,7 @@ func notLayout(err error, l Location, file string) error {
 		if !exists(l.Path) {
 			return &LocationError{Input: l.String(), Reason: "does not exist"}
 		}
-		return &ContentError{Ref: placeName(l), Reason: "is no OCI layout: there is no " + file, Err: err}
+		return &ContentError{Ref: placeName(l), Reason: "is a folder, but no OCI image layout: it has no file " + file, Err: err}
 	}
 	return fmt.Errorf("reading %s of %s: %w", file, placeName(l), plainPathError(err))
 }

@@ -30,24 +30,25 @@ func (t *attempt) carryOut(ctx context.Context) (*Outcome, error) {
 		return t.end(ctx, nil, err)
 	}
 	results := t.run(ctx, t.analysis.subjects)
-	first := t.firstFailure(results)
-	if first == nil && ctx.Err() == nil {
-		first = t.followKinds(ctx, results)
+	failures := t.failures(results)
+	if len(failures) == 0 && ctx.Err() == nil {
+		failures = t.followKinds(ctx, results)
 	}
-	if first != nil && t.analysis.policy == OnFailureRollback && ctx.Err() == nil {
+	if len(failures) > 0 && t.analysis.policy == OnFailureRollback && ctx.Err() == nil {
 		t.takeBackAll(ctx, results)
 	}
-	return t.end(ctx, results, first)
+	return t.end(ctx, results, failures...)
 }
 
-// firstFailure is the failure of the component that comes first.
-func (t *attempt) firstFailure(results map[string]*result) error {
+// failures are those of the components, in their order.
+func (t *attempt) failures(results map[string]*result) []error {
+	var failures []error
 	for _, s := range t.analysis.subjects {
 		if res := results[s.Name]; res != nil && res.state == OutcomeFailed {
-			return res.err
+			failures = append(failures, res.err)
 		}
 	}
-	return nil
+	return failures
 }
 
 // namespaces creates what the plan found absent, before the first component.
@@ -178,7 +179,11 @@ func (t *attempt) update(ctx context.Context, change func(*Record)) error {
 }
 
 // end brings the record to its last state and tells what happened.
-func (t *attempt) end(ctx context.Context, results map[string]*result, first error) (*Outcome, error) {
+func (t *attempt) end(ctx context.Context, results map[string]*result, failures ...error) (*Outcome, error) {
+	var first error
+	if len(failures) > 0 {
+		first = failures[0]
+	}
 	interrupted := interrupted(ctx)
 	status, reason := StatusDone, ""
 	switch {
@@ -201,7 +206,11 @@ func (t *attempt) end(ctx context.Context, results map[string]*result, first err
 	}
 	if first != nil {
 		t.outcome.Status = StatusFailed
-		return t.outcome, &PartialError{Outcome: t.outcome, Err: first}
+		partial := &PartialError{Outcome: t.outcome, Err: first}
+		if len(failures) > 1 {
+			partial.Others = failures[1:]
+		}
+		return t.outcome, partial
 	}
 	return t.outcome, nil
 }

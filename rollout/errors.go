@@ -51,11 +51,16 @@ func (e *HeldError) Error() string {
 // outcome says what stands.
 type PartialError struct {
 	Outcome *Outcome
-	Err     error // the first cause
+	Err     error   // the first cause
+	Others  []error // what else failed, in the order of the components
 }
 
 func (e *PartialError) Error() string {
-	return fmt.Sprintf("instance %s: attempt %d failed: %v", e.Outcome.Instance, e.Outcome.Revision, e.Err)
+	text := fmt.Sprintf("instance %s: attempt %d failed: %v", e.Outcome.Instance, e.Outcome.Revision, e.Err)
+	for _, other := range e.Others {
+		text += "\n" + other.Error()
+	}
+	return text
 }
 
 func (e *PartialError) Unwrap() error { return e.Err }
@@ -87,6 +92,13 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("no %s %q is recorded; %s", e.What, e.Name, knownText(e.Known))
+}
+
+// A NoSiteError reports that an instance was installed without a site file.
+type NoSiteError struct{ Instance string }
+
+func (e *NoSiteError) Error() string {
+	return fmt.Sprintf("instance %s was installed without a site file", e.Instance)
 }
 
 // A DowngradeError reports that the release is older than what is installed.

@@ -13,18 +13,20 @@ const kindRounds = 3
 // the attempt brought kinds that it asks for: charts leave objects out while
 // their kinds are not served. Without it the next install would find something
 // to do. When that cannot be found out, it is left to the next install.
-func (t *attempt) followKinds(ctx context.Context, results map[string]*result) error {
+func (t *attempt) followKinds(ctx context.Context, results map[string]*result) []error {
 	for range kindRounds {
 		caps, err := t.runner.charts.Capabilities(ctx, true)
 		if err != nil {
-			return t.leaveKinds(ctx, err)
+			t.leaveKinds(ctx, err)
+			return nil
 		}
 		if caps.Digest == t.caps.Digest {
 			return nil
 		}
 		stale, err := t.stale(ctx)
 		if err != nil {
-			return t.leaveKinds(ctx, err)
+			t.leaveKinds(ctx, err)
+			return nil
 		}
 		t.caps = caps
 		if len(stale) == 0 {
@@ -36,8 +38,8 @@ func (t *attempt) followKinds(ctx context.Context, results map[string]*result) e
 				results[name] = &result{state: OutcomeDone}
 			}
 		}
-		if err := t.firstFailure(again); err != nil || ctx.Err() != nil {
-			return err
+		if failures := t.failures(again); len(failures) > 0 || ctx.Err() != nil {
+			return failures
 		}
 	}
 	return nil
@@ -45,11 +47,10 @@ func (t *attempt) followKinds(ctx context.Context, results map[string]*result) e
 
 // leaveKinds warns that followKinds could not look; an interruption is told
 // elsewhere.
-func (t *attempt) leaveKinds(ctx context.Context, err error) error {
+func (t *attempt) leaveKinds(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		t.outcome.Warnings = append(t.outcome.Warnings, fmt.Sprintf("whether the kinds that were brought change other components was not found out; the next install will: %v", err))
 	}
-	return nil
 }
 
 // stale returns, as upgrades, the components that would be rendered otherwise

@@ -26,7 +26,7 @@ type Plan struct {
 	Bundle         digest.Digest      `json:"bundle,omitempty"` // empty when it is from a release file
 	ReleaseFile    digest.Digest      `json:"releaseFile,omitempty"`
 	Lock           digest.Digest      `json:"lock,omitempty"`
-	Location       string             `json:"location,omitempty"`
+	Location       string             `json:"reference,omitempty"`
 	Signer         string             `json:"signer,omitempty"`
 	Verification   string             `json:"verification,omitempty"`
 	Site           string             `json:"site,omitempty"`

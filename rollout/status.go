@@ -22,7 +22,7 @@ type InstanceStatus struct {
 	Bundle       digest.Digest     `json:"bundle,omitempty"` // empty when it is from a release file
 	ReleaseFile  digest.Digest     `json:"releaseFile,omitempty"`
 	Lock         digest.Digest     `json:"lock,omitempty"`
-	Location     string            `json:"location,omitempty"`
+	Location     string            `json:"reference,omitempty"`
 	Signer       string            `json:"signer,omitempty"`
 	Verification string            `json:"verification,omitempty"`
 	Site         string            `json:"site,omitempty"`
@@ -75,7 +75,7 @@ type Attempt struct {
 	Bundle       digest.Digest `json:"bundle,omitempty"` // empty when it is from a release file
 	ReleaseFile  digest.Digest `json:"releaseFile,omitempty"`
 	Lock         digest.Digest `json:"lock,omitempty"`
-	Location     string        `json:"location,omitempty"`
+	Location     string        `json:"reference,omitempty"`
 	Signer       string        `json:"signer,omitempty"`
 	Verification string        `json:"verification,omitempty"`
 	Selected     []string      `json:"selected,omitempty"`
@@ -246,15 +246,15 @@ func (r *Runner) History(ctx context.Context, name string) ([]Attempt, error) {
 }
 
 // Site returns the text of the site file that the last attempt was made with.
-// Errors are those of [Runner.History]; without a site file there is nothing
-// to be found either.
+// Errors are those of [Runner.History]; without a site file also
+// [*NoSiteError].
 func (r *Runner) Site(ctx context.Context, name string) (string, error) {
 	latest, err := r.find(ctx, store{client: r.client, namespace: r.state(nil)}, name)
 	if err != nil {
 		return "", err
 	}
 	if latest.record.SiteFile == "" {
-		return "", &NotFoundError{What: "site file of instance", Name: name}
+		return "", &NoSiteError{Instance: name}
 	}
 	return latest.record.SiteFile, nil
 }

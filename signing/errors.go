@@ -37,6 +37,8 @@ type PolicyError struct {
 	Source string // [Policy.Source]
 	Reason string
 	Err    error // may be nil
+
+	NeedsRoot bool // what is missing is a trusted root
 }
 
 func (e *PolicyError) Error() string {

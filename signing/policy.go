@@ -167,15 +167,14 @@ func (r *rules) loadRoot() error {
 // checkRoot requires that the trusted root has what the policy needs of it,
 // and that something needs it.
 func (r *rules) checkRoot() error {
-	const bring = "; bring a trusted_root.json and name it as the trusted root"
 	needs := len(r.identities) > 0 || r.RequireLog || r.RequireTimestamp
 	switch {
 	case r.material == nil && r.RequireLog:
-		return r.fail(nil, "a log entry is required, but there is no trusted root to check it against%s", bring)
+		return r.needsRoot("a log entry is required, but there is no trusted root to check it against")
 	case r.material == nil && r.RequireTimestamp:
-		return r.fail(nil, "a timestamp is required, but there is no trusted root to check it against%s", bring)
+		return r.needsRoot("a timestamp is required, but there is no trusted root to check it against")
 	case r.material == nil && needs:
-		return r.fail(nil, "identities need a trusted root, which is never fetched%s", bring)
+		return r.needsRoot("identities need a trusted root, which is never fetched")
 	case r.material == nil:
 		return nil
 	case !needs:
@@ -190,6 +189,10 @@ func (r *rules) checkRoot() error {
 		return r.fail(nil, "a timestamp is required, but the trusted root has no timestamp authority")
 	}
 	return nil
+}
+
+func (r *rules) needsRoot(reason string) error {
+	return &PolicyError{Source: r.Source, Reason: reason, NeedsRoot: true}
 }
 
 // wanted is the policy in words.

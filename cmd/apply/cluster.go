@@ -14,16 +14,15 @@ import (
 
 	"waybill/charts"
 	"waybill/internal/flags"
-	"waybill/internal/ui"
 	"waybill/rollout"
 )
 
-// connect returns a runner for the cluster that the flags name. Nothing is
-// dialled yet.
-func connect(c *cli.Context, talk *ui.Talk) (*rollout.Runner, *charts.Cluster, error) {
+// connect returns a runner for the cluster that the flags name, whose work said
+// tells. Nothing is dialled yet.
+func connect(c *cli.Context, said *narrator) (*rollout.Runner, *charts.Cluster, error) {
 	cluster, err := charts.Connect(charts.ClusterOptions{
 		Kubeconfig: c.String("kubeconfig"), Context: c.String("context"),
-		Warn: func(text string) { talk.Warnf("the API server says: %s", text) },
+		Warn: func(text string) { said.talk.Warnf("the API server says: %s", text) },
 	})
 	if err != nil {
 		return nil, nil, usageOfConfig(err)
@@ -34,7 +33,7 @@ func connect(c *cli.Context, talk *ui.Talk) (*rollout.Runner, *charts.Cluster, e
 	}
 	runner := rollout.NewRunner(rollout.Config{
 		Client: client, Charts: helm{cluster}, Now: time.Now, Holder: holder(),
-		StateNamespace: c.String("state-namespace"), Events: func(e rollout.Event) { say(talk, e) },
+		StateNamespace: c.String("state-namespace"), Events: said.say,
 	})
 	return runner, cluster, nil
 }
@@ -57,28 +56,6 @@ func holder() string {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), hex.EncodeToString(random[:]))
-}
-
-// say turns progress into lines.
-func say(talk *ui.Talk, e rollout.Event) {
-	text := e.Message
-	if e.Component != "" {
-		text = e.Component + ": " + e.Kind
-		if e.Duration > 0 {
-			text += fmt.Sprintf(" after %s", e.Duration.Round(100*time.Millisecond))
-		}
-		if e.Message != "" {
-			text += ": " + e.Message
-		}
-	}
-	if e.Kind == rollout.EventWaiting { // of what was skipped the message says why
-		text += " on " + joinWords(e.On)
-	}
-	if e.Kind == rollout.EventWarning {
-		talk.Warnf("%s", text)
-		return
-	}
-	talk.Sayf("%s", text)
 }
 
 // helm binds the room charts to what the room rollout asks of it.

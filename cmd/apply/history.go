@@ -28,7 +28,7 @@ func showHistory(c *cli.Context, runner *rollout.Runner, name string, form flags
 	if form == flags.JSON {
 		return ui.JSON(c.App.Writer, map[string]any{"instance": name, "attempts": attempts})
 	}
-	table := ui.NewTable(c.App.Writer)
+	table := ui.NewTable(c.App.Writer, "ATTEMPT", "STATUS", "VERSION", "STARTED", "SIGNER", "BUNDLE")
 	for _, a := range attempts {
 		table.Row(fmt.Sprint(a.Revision), a.Status, a.Version, stamp(a.Started), a.Signer, sourceDigest(a.Bundle, a.ReleaseFile))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -38,7 +39,7 @@ and something failed, 10 registry or cluster not reachable, 130 interrupted.`,
 		Flags: flags.Join(sourceFlags(), planFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "dry-run", Usage: "plan only, write nothing"},
 			&cli.StringFlag{Name: "on-failure", Value: rollout.OnFailureStop, Usage: "what happens when a component fails: stop, rollback, continue or leave"},
-		}, flags.Cluster(), flags.Common()),
+		}, flags.ClusterOfSite(), flags.Common()),
 		Action: runInstall,
 	}
 }
@@ -81,7 +82,8 @@ func runInstall(c *cli.Context) error {
 		return err
 	}
 	talk := flags.Talk(c)
-	runner, cluster, err := connect(c, talk)
+	said := &narrator{talk: talk}
+	runner, cluster, err := connect(c, said)
 	if err != nil {
 		return err
 	}
@@ -95,9 +97,11 @@ func runInstall(c *cli.Context) error {
 	if c.Bool("dry-run") {
 		return showPlan(c, runner, cluster, src, form)
 	}
+	step := said.show("installing " + src.request.Source.Release.Name)
 	outcome, err := runner.Install(c.Context, src.request)
+	step.Close()
 	if outcome != nil {
-		if perr := printOutcome(c.App.Writer, talk, outcome, form); perr != nil && err == nil {
+		if perr := printOutcome(c.App.Writer, talk, outcome, err, form); perr != nil && err == nil {
 			err = perr
 		}
 	}
@@ -112,22 +116,29 @@ func checkOnFailure(choice string) error {
 	return &flags.UsageError{Message: fmt.Sprintf("--on-failure %q is unknown", choice), Hint: "it is " + joinWords(known)}
 }
 
-func printOutcome(out io.Writer, talk *ui.Talk, o *rollout.Outcome, form flags.Form) error {
+// printOutcome prints what became of the components. Causes that err, which is
+// printed after it, tells are not told twice.
+func printOutcome(out io.Writer, talk *ui.Talk, o *rollout.Outcome, err error, form flags.Form) error {
 	for _, warning := range o.Warnings {
 		talk.Warnf("%s", warning)
 	}
 	if form == flags.JSON {
 		return ui.JSON(out, o)
 	}
-	table := ui.NewTable(out)
+	var partial *rollout.PartialError
+	told := errors.As(err, &partial)
+	table := ui.NewTable(out, "COMPONENT", "ACTION", "OUTCOME", "HELM REVISION", "DETAIL")
 	for _, component := range o.Components {
+		if told && component.Outcome == rollout.OutcomeFailed {
+			component.Reason = ""
+		}
 		table.Row(component.Name, component.Action, component.Outcome, helmStep(component), outcomeDetail(component))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%s %s: %s\n", o.Instance, o.Version, outcomeText(o))
-	return err
+	_, werr := fmt.Fprintf(out, "%s %s: %s\n", o.Instance, o.Version, outcomeText(o))
+	return werr
 }
 
 func outcomeText(o *rollout.Outcome) string {
@@ -143,9 +154,9 @@ func helmStep(c rollout.ComponentOutcome) string {
 	case c.HelmAfter == 0 && c.HelmBefore == 0:
 		return ""
 	case c.HelmAfter == c.HelmBefore || c.HelmAfter == 0:
-		return fmt.Sprintf("helm revision %d", c.HelmBefore)
+		return fmt.Sprint(c.HelmBefore)
 	default:
-		return fmt.Sprintf("helm revision %d -> %d", c.HelmBefore, c.HelmAfter)
+		return fmt.Sprintf("%d -> %d", c.HelmBefore, c.HelmAfter)
 	}
 }
 
@@ -154,7 +165,7 @@ func outcomeDetail(c rollout.ComponentOutcome) string {
 	if c.Seconds > 0 {
 		text = joinText(text, (time.Duration(c.Seconds * float64(time.Second))).Round(100*time.Millisecond).String())
 	}
-	if len(c.WaitedOn) > 0 {
+	if len(c.WaitedOn) > 0 && c.Reason == "" {
 		text = joinText(text, "waited on "+joinWords(c.WaitedOn))
 	}
 	return text

@@ -31,7 +31,7 @@ reachable.`,
 		Flags: flags.Join(sourceFlags(), planFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "diff", Usage: "show what would change in the objects; values in Secrets are masked"},
 			&cli.BoolFlag{Name: "detailed-exitcode", Usage: "exit 5 when something would change"},
-		}, flags.Cluster(), flags.Common()),
+		}, flags.ClusterOfSite(), flags.Common()),
 		Action: runPlan,
 	}
 }
@@ -46,7 +46,7 @@ func runPlan(c *cli.Context) error {
 		return err
 	}
 	defer src.Close()
-	runner, cluster, err := connect(c, flags.Talk(c))
+	runner, cluster, err := connect(c, &narrator{talk: flags.Talk(c)})
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func printPlan(out io.Writer, talk *ui.Talk, p planResult, form flags.Form) erro
 	for _, heal := range p.Heals {
 		fmt.Fprintf(out, "  %s: Helm revision %d was left %s by an attempt that died; it is marked failed first\n", heal.Component, heal.HelmRevision, heal.Status)
 	}
-	table := ui.NewTable(out)
+	table := ui.NewTable(out, "  COMPONENT", "ACTION", "CHART", "NAMESPACE", "REASON")
 	for _, component := range p.Components {
 		table.Row("  "+component.Name, component.Action, chartText(component), component.Namespace, strings.Join(component.Reasons, "; "))
 	}

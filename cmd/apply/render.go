@@ -34,7 +34,7 @@ valuesFrom names is absent, 10 not reachable.`,
 			&cli.StringFlag{Name: "kube-version", Usage: "Kubernetes `VERSION` to render for (default: the newest known)"},
 			&cli.StringSliceFlag{Name: "api-versions", Usage: "further API `VERSION` the cluster has (repeatable)"},
 			&cli.BoolFlag{Name: "cluster", Usage: "ask the cluster for its version, kinds and objects"},
-		}, imageFlags(), flags.Cluster(), flags.Common()),
+		}, imageFlags(), flags.ClusterOfSite(), flags.Common()),
 		Action: runRender,
 	}
 }
@@ -114,7 +114,7 @@ func connectIf(c *cli.Context, talk *ui.Talk) (*rollout.Runner, *charts.Cluster,
 	if !c.Bool("cluster") {
 		return nil, nil, nil
 	}
-	return connect(c, talk)
+	return connect(c, &narrator{talk: talk})
 }
 
 // A renderFunc renders a chart, and says for which Kubernetes version.

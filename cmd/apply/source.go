@@ -87,7 +87,7 @@ func (s *source) open(c *cli.Context, needPolicy bool) error {
 }
 
 func (s *source) openBundle(c *cli.Context, location string, needPolicy bool) error {
-	opened, err := flags.Open(c, location, door.Options{NeedPolicy: needPolicy, ReadData: needPolicy}, s.site.settings()...)
+	opened, err := flags.OpenAndSay(c, location, door.Options{NeedPolicy: needPolicy, ReadData: needPolicy}, s.site.settings()...)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func withRunner(act func(*cli.Context, *rollout.Runner, flags.Form) error) cli.A
 		if err != nil {
 			return err
 		}
-		runner, _, err := connect(c, flags.Talk(c))
+		runner, _, err := connect(c, &narrator{talk: flags.Talk(c)})
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func listInstances(c *cli.Context, runner *rollout.Runner, form flags.Form) erro
 	if len(all) == 0 {
 		flags.Talk(c).Sayf("nothing is installed")
 	}
-	table := ui.NewTable(c.App.Writer)
+	table := ui.NewTable(c.App.Writer, "INSTANCE", "RELEASE", "VERSION", "STATUS", "SIGNER", "BUNDLE")
 	for _, s := range all {
 		table.Row(s.Instance, s.Release, s.Version, s.Status, s.Signer, sourceDigest(s.Bundle, s.ReleaseFile))
 	}
@@ -97,7 +97,7 @@ func showStatus(c *cli.Context, runner *rollout.Runner, name string, form flags.
 	if s.Holder != nil {
 		fmt.Fprintf(out, "held by %s since %s\n", s.Holder.Holder, stamp(s.Holder.Since))
 	}
-	table := ui.NewTable(out)
+	table := ui.NewTable(out, "  COMPONENT", "OUTCOME", "VERSION", "CHART", "HELM RELEASE", "HELM REVISION", "REASON")
 	for _, component := range s.Components {
 		table.Row("  "+component.Name, component.Outcome, component.Version, component.Chart+" "+component.ChartVersion,
 			component.Namespace+"/"+component.HelmRelease, helmText(component), component.Reason)
@@ -125,9 +125,9 @@ func sourceDigest(bundle, releaseFile digest.Digest) string {
 // is another.
 func helmText(c rollout.ComponentStatus) string {
 	if c.HelmNow == 0 {
-		return "no Helm release"
+		return "none"
 	}
-	text := fmt.Sprintf("helm revision %d %s", c.HelmNow, c.HelmStatus)
+	text := fmt.Sprintf("%d %s", c.HelmNow, c.HelmStatus)
 	if c.HelmRevision != 0 && c.HelmRevision != c.HelmNow {
 		text += fmt.Sprintf(" (recorded: %d)", c.HelmRevision)
 	}

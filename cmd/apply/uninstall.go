@@ -45,7 +45,8 @@ func runUninstall(c *cli.Context) error {
 		}
 	}
 	talk := flags.Talk(c)
-	runner, _, err := connect(c, talk)
+	said := &narrator{talk: talk}
+	runner, _, err := connect(c, said)
 	if err != nil {
 		return err
 	}
@@ -55,9 +56,11 @@ func runUninstall(c *cli.Context) error {
 	if err := confirm(c, runner, request); err != nil {
 		return err
 	}
+	step := said.show("uninstalling " + request.Instance)
 	outcome, err := runner.Uninstall(c.Context, request)
+	step.Close()
 	if outcome != nil {
-		if perr := printOutcome(c.App.Writer, talk, outcome, form); perr != nil && err == nil {
+		if perr := printOutcome(c.App.Writer, talk, outcome, err, form); perr != nil && err == nil {
 			err = perr
 		}
 		if len(outcome.NamespacesLeft) > 0 {
@@ -82,6 +85,7 @@ func confirm(c *cli.Context, runner *rollout.Runner, request rollout.UninstallRe
 			fmt.Fprintf(c.App.ErrWriter, "  %s\n", component.Name)
 		}
 	}
+	defer flags.Talk(c).Asking()()
 	fmt.Fprintf(c.App.ErrWriter, "Remove these from instance %s? [y/N] ", request.Instance)
 	var answer string
 	_, _ = fmt.Fscanln(c.App.Reader, &answer) // no answer is no

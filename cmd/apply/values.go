@@ -26,7 +26,7 @@ bundle than it names, 6 content corrupt, 7 (--cluster) what valuesFrom names is
 absent, 10 not reachable.`,
 		Flags: flags.Join(sourceFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "cluster", Usage: "read valuesFrom from the cluster"},
-		}, flags.Cluster(), flags.Common()),
+		}, flags.ClusterOfSite(), flags.Common()),
 		Action: runValues,
 	}
 }
@@ -89,7 +89,7 @@ func printValues(c *cli.Context, name string, effective *charts.Effective, form 
 	if form == flags.JSON {
 		return ui.JSON(c.App.Writer, map[string]any{"component": name, "values": leaves})
 	}
-	table := ui.NewTable(c.App.Writer)
+	table := ui.NewTable(c.App.Writer, "KEY", "VALUE", "SET BY")
 	for _, l := range leaves {
 		text, err := json.Marshal(l.Value)
 		if err != nil {

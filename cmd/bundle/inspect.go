@@ -69,14 +69,11 @@ func printInspect(out io.Writer, o *door.Opened, form flags.Form) error {
 	}
 	fmt.Fprintf(out, "%s\n%s %s, packed: %s\n", result.Reference, result.Name, result.Version, result.Packed)
 	fmt.Fprintf(out, "root: %s\n", o.Verification)
+	table := ui.NewTable(out, "  COMPONENT", "CHART", "NAMESPACE", "NEEDS", "MANIFEST")
 	for _, c := range result.Components {
-		fmt.Fprintf(out, "  %s\tchart %s %s\tnamespace %s\t%s", c.Name, c.Chart, c.Version, c.Namespace, c.Manifest)
-		if len(c.Needs) > 0 {
-			fmt.Fprintf(out, "\tneeds %s", strings.Join(c.Needs, ", "))
-		}
-		fmt.Fprintln(out)
+		table.Row("  "+c.Name, c.Chart+" "+c.Version, c.Namespace, strings.Join(c.Needs, ", "), c.Manifest)
 	}
-	return nil
+	return table.Flush()
 }
 
 func inspect(o *door.Opened) inspectResult {

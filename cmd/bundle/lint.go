@@ -38,6 +38,10 @@ fetched.`,
 				return err
 			}
 			file, err := readRelease(c.String("file"))
+			var bad *bundle.FileError
+			if errors.As(err, &bad) && form == flags.JSON {
+				return errors.Join(err, printFindings(c.App.Writer, c.String("file"), problemFindings(c.String("file"), bad.Problems), form))
+			}
 			if err != nil {
 				return err
 			}
@@ -78,7 +82,9 @@ type lintFailure struct {
 	errors int
 }
 
-func (e *lintFailure) Error() string { return fmt.Sprintf("%s has %d errors", e.file, e.errors) }
+func (e *lintFailure) Error() string {
+	return fmt.Sprintf("%s has %s", e.file, ui.Count(e.errors, "error"))
+}
 
 // A linting collects what is found wrong with a release file.
 type linting struct {
@@ -94,7 +100,7 @@ func (l *linting) run(ctx context.Context, form flags.Form, out io.Writer) error
 	if err := l.lookAtCharts(ctx); err != nil {
 		return err
 	}
-	if err := l.print(form, out); err != nil {
+	if err := printFindings(out, l.file.Path, l.findings, form); err != nil {
 		return err
 	}
 	failed := 0
@@ -109,19 +115,22 @@ func (l *linting) run(ctx context.Context, form flags.Form, out io.Writer) error
 	case failed > 0:
 		return &unfetchedError{file: l.file.Path, errs: l.unfetched}
 	}
-	l.talk.Sayf("%s: no errors, %d warnings; charts rendered for Kubernetes %s", l.file.Path, len(l.findings), charts.NewestKubeVersion())
+	l.talk.Sayf("%s: no errors, %s; charts rendered for Kubernetes %s", l.file.Path, ui.Count(len(l.findings), "warning"), charts.NewestKubeVersion())
 	return nil
 }
 
-func (l *linting) print(form flags.Form, out io.Writer) error {
+// printFindings prints the list; as text only what is in it.
+func printFindings(out io.Writer, file string, findings []finding, form flags.Form) error {
 	if form == flags.JSON {
-		if l.findings == nil {
-			l.findings = []finding{}
+		if findings == nil {
+			findings = []finding{}
 		}
-		return ui.JSON(out, map[string]any{"file": l.file.Path, "kubeVersion": charts.NewestKubeVersion(), "findings": l.findings})
+		return ui.JSON(out, map[string]any{"file": file, "kubeVersion": charts.NewestKubeVersion(), "findings": findings})
 	}
-	for _, f := range l.findings {
-		fmt.Fprintf(out, "%s: %s: %s\n", f.where(), f.Level, f.Message)
+	for _, f := range findings {
+		if _, err := fmt.Fprintf(out, "%s: %s: %s\n", f.where(), f.Level, f.Message); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -133,17 +142,21 @@ type unfetchedError struct {
 }
 
 func (e *unfetchedError) Error() string {
-	return fmt.Sprintf("%s: the charts of %d components could not be fetched; nothing is wrong with the rest", e.file, len(e.errs))
+	return fmt.Sprintf("%s: the charts of %s could not be fetched; nothing is wrong with the rest", e.file, ui.Count(len(e.errs), "component"))
 }
 
 func (e *unfetchedError) Unwrap() []error { return e.errs }
 
-func fileFindings(file *releasefile.File) []finding {
+func problemFindings(file string, problems []bundle.Problem) []finding {
 	var findings []finding
-	for _, p := range file.Release.Check() {
-		findings = append(findings, finding{Level: "error", File: file.Path, Line: p.Line, Column: p.Column, Message: p.String()})
+	for _, p := range problems {
+		findings = append(findings, finding{Level: "error", File: file, Line: p.Line, Column: p.Column, Message: p.String()})
 	}
-	return append(findings, numberFindings(file.Path, file.Data)...)
+	return findings
+}
+
+func fileFindings(file *releasefile.File) []finding {
+	return append(problemFindings(file.Path, file.Release.Check()), numberFindings(file.Path, file.Data)...)
 }
 
 func numberFindings(name string, data []byte) []finding {

@@ -43,7 +43,7 @@ corrupt, 10 registry not reachable.`,
 				return err
 			}
 			if form == flags.JSON {
-				return ui.JSON(c.App.Writer, map[string]any{"location": loc.String(), "tags": names})
+				return ui.JSON(c.App.Writer, map[string]any{"reference": loc.String(), "tags": names})
 			}
 			for _, name := range names {
 				fmt.Fprintln(c.App.Writer, name)

@@ -194,8 +194,12 @@ func (l *locking) lock(ctx context.Context) error {
 			Candidates: candidates, Changes: changes,
 		})
 	}
+	table := ui.NewTable(l.out, "COMPONENT", "CHART", "VERSION", "MANIFEST")
 	for _, chart := range lock.Charts {
-		fmt.Fprintf(l.out, "%s\t%s\t%s\t%s\n", chart.Component, chart.Name, chart.Version, chart.Manifest)
+		table.Row(chart.Component, chart.Name, chart.Version, chart.Manifest.String())
+	}
+	if err := table.Flush(); err != nil {
+		return err
 	}
 	for _, image := range lock.Images {
 		fmt.Fprintf(l.out, "%s\t%s\n", image.References[0], image.Digest)

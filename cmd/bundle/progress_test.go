@@ -41,7 +41,7 @@ func TestSilentRegistryIsNamed(t *testing.T) {
 	}{
 		"reading": {
 			http.MethodGet, []string{"verify", place, "--policy", "none"},
-			"bundle: still opening oci://[^;]*; waiting for GET http://[^ ]*/v2/[^ ]* \\(",
+			"bundle: still checking oci://[^;]*; waiting for GET http://[^ ]*/v2/[^ ]* \\(",
 		},
 		"a list": {
 			http.MethodGet, []string{"list", "oci://" + server.Host + "/shop"},

@@ -41,7 +41,7 @@ Exit codes: 0 done, 1 the version's tag names other content, 2 usage, 3 refused,
 			if err := registry.CheckTag(loc.Kind, c.Args().Get(1)); err != nil {
 				return err
 			}
-			opened, err := flags.Open(c, c.Args().Get(0), door.Options{SkipContent: true})
+			opened, err := flags.OpenAndSay(c, c.Args().Get(0), door.Options{SkipContent: true})
 			if err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -63,6 +64,14 @@ type verifyResult struct {
 	ReadData  bool  `json:"readData"`
 }
 
+// verdict says what was verified of the root, naming each signer once.
+func verdict(v door.Verification) string {
+	if v.State != "verified" || len(v.Checks) == 0 {
+		return v.String()
+	}
+	return "verified (policy: " + v.Policy + ")\n  " + strings.Join(v.Checks, "\n  ")
+}
+
 func printVerified(out io.Writer, o *door.Opened, form flags.Form) error {
 	result := verifyResult{
 		Reference: o.Location.String(), Digest: o.Root.Digest.String(), Verification: o.Verification,
@@ -72,10 +81,7 @@ func printVerified(out io.Writer, o *door.Opened, form flags.Form) error {
 		return ui.JSON(out, result)
 	}
 	fmt.Fprintln(out, result.Reference)
-	fmt.Fprintf(out, "root: %s\n", o.Verification)
-	for _, check := range o.Verification.Checks {
-		fmt.Fprintf(out, "  %s\n", check)
-	}
+	fmt.Fprintf(out, "root: %s\n", verdict(o.Verification))
 	depth := "present with their sizes, not read"
 	if result.ReadData {
 		depth = "read and hashed"

@@ -64,12 +64,18 @@ func PolicyWithoutKey() []cli.Flag {
 }
 
 // Cluster returns the flags that say which cluster is meant, found as kubectl
-// and helm find it.
-func Cluster() []cli.Flag {
+// and helm find it, and where its records are.
+func Cluster() []cli.Flag { return clusterFlags("waybill-system") }
+
+// ClusterOfSite returns the flags of [Cluster] for a command that takes a site
+// file, which may say where the records are.
+func ClusterOfSite() []cli.Flag { return clusterFlags("the site file's, else waybill-system") }
+
+func clusterFlags(stateNamespace string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "kubeconfig", Usage: "kubeconfig `FILE`, instead of KUBECONFIG or the usual place"},
 		&cli.StringFlag{Name: "context", Aliases: []string{"kube-context"}, Usage: "`NAME` of the kubeconfig context"},
-		&cli.StringFlag{Name: "state-namespace", Usage: "`NAMESPACE` of the records (default: the site file's, else waybill-system)"},
+		&cli.StringFlag{Name: "state-namespace", Usage: "`NAMESPACE` of the records (default: " + stateNamespace + ")"},
 	}
 }
 

@@ -164,8 +164,8 @@ func identityFlags(c *cli.Context) ([]bundle.Identity, error) {
 }
 
 // Open opens the bundle at the location a person typed, as the registry and
-// policy flags and the policy files want it, and says on stderr what was
-// verified. A site's verify block and registry settings are in site.
+// policy flags and the policy files want it. A site's verify block and registry
+// settings are in site.
 func Open(c *cli.Context, word string, opts door.Options, site ...SiteSettings) (*door.Opened, error) {
 	loc, err := registry.ParseLocation(word)
 	if err != nil {
@@ -185,10 +185,7 @@ func Open(c *cli.Context, word string, opts door.Options, site ...SiteSettings) 
 	if err != nil {
 		return nil, err
 	}
-	p := Talk(c).Progress(ui.Step{
-		Doing: "opening " + loc.String(), Did: "checked " + loc.String(), Unit: "part",
-		Brief: !opts.ReadData, // what is long is said from the begin
-	})
+	p := Talk(c).Progress(ui.Step{Doing: "checking " + loc.String(), Unit: "part", Brief: true})
 	defer p.Close()
 	opts.OnCheck = func(desc ocispec.Descriptor) { p.Start(desc.Digest.String()) }
 	opts.OnRead = p.Advance
@@ -197,9 +194,17 @@ func Open(c *cli.Context, word string, opts door.Options, site ...SiteSettings) 
 	if err != nil {
 		return nil, err
 	}
-	p.End()
-	Talk(c).Sayf("%s: %s", opened.Location, opened.Verification)
 	return opened, nil
+}
+
+// OpenAndSay is [Open] for a command whose result does not say what was
+// verified: it is said beside it.
+func OpenAndSay(c *cli.Context, word string, opts door.Options, site ...SiteSettings) (*door.Opened, error) {
+	opened, err := Open(c, word, opts, site...)
+	if err == nil {
+		Talk(c).Sayf("%s: %s", opened.Location, opened.Verification)
+	}
+	return opened, err
 }
 
 // Client returns the way to registries and repositories, as the flags and the

@@ -154,7 +154,11 @@ func (p *Progress) End() {
 		p.mu.Unlock()
 		parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 		if !p.step.Brief {
-			p.talk.Sayf("%s (%s)", joined(p.step.Did, ": ", strings.Join(parts, ", ")), took(p.elapsed()))
+			text := joined(p.step.Did, ": ", strings.Join(parts, ", "))
+			if spent := took(p.elapsed()); spent != "0s" {
+				text += " (" + spent + ")"
+			}
+			p.talk.Sayf("%s", text)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"strings"
 
 	"waybill/bundle"
@@ -120,7 +121,8 @@ func ofUsage(_ string, err error) (int, string, bool) {
 	}
 	var policy *door.PolicyError
 	if errors.As(err, &policy) {
-		return ExitUsage, "", true
+		_, hint, _ := ofSigning("", err)
+		return ExitUsage, hint, true
 	}
 	return 0, "", false
 }
@@ -163,6 +165,8 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		return ExitNotFound, toLogIn + ", or ask for the right to read or write there", true
 	case errors.As(err, &unreachable):
 		return ExitUnreachable, "running it again is right once the host answers", true
+	case errors.As(err, &content) && errors.Is(err, fs.ErrNotExist):
+		return ExitCorrupt, "name a folder or an archive that holds a bundle; `bundle build -t FOLDER` writes one", true
 	case errors.As(err, &content):
 		return ExitCorrupt, "copy it again from where it came", true
 	case errors.As(err, &busy):
@@ -190,6 +194,8 @@ func ofSigning(_ string, err error) (int, string, bool) {
 		return ExitRefused, "a tool that copied it may have left its signatures behind: copy the tag " + signing.SignatureTag(refused.Digest) + " (or the referrers) too", true
 	case errors.As(err, &refused):
 		return ExitRefused, "", true
+	case errors.As(err, &policy) && policy.NeedsRoot:
+		return ExitUsage, "--trusted-root FILE names it, trustedRoot: in a policy file", true
 	case errors.As(err, &policy):
 		return ExitUsage, "", true
 	case errors.As(err, &key):
@@ -315,6 +321,7 @@ func ofRollout(name string, err error) (int, string, bool) {
 		downgrade   *rollout.DowngradeError
 		unknown     *rollout.UnknownError
 		usage       *rollout.UsageError
+		noSite      *rollout.NoSiteError
 		newer       *rollout.NewerRecordError
 		record      *rollout.RecordError
 	)
@@ -331,6 +338,8 @@ func ofRollout(name string, err error) (int, string, bool) {
 		return ExitUnreachable, "nothing was changed; running it again is right once the cluster answers", true
 	case errors.As(err, &notFound):
 		return ExitNotFound, "`" + name + " status` lists what is installed", true
+	case errors.As(err, &noSite):
+		return ExitNotFound, "", true
 	case errors.As(err, &downgrade):
 		return ExitRefused, "--allow-downgrade installs it all the same", true
 	case errors.As(err, &unknown), errors.As(err, &usage):
