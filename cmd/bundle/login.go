@@ -28,8 +28,8 @@ from standard input, or is asked for on a terminal; it is never an argument.
   bundle login registry.example --username me --password-stdin <password.txt
   bundle login registry.example/team --username robot --password-stdin <token.txt
 
-A login for HOST/PATH counts for what is below PATH, in waybill, skopeo and
-podman. The Hub is docker.io. Chart repositories that are no registries have
+A login for HOST/PATH counts for what is below PATH; docker and oras do not know
+such logins. The Hub is docker.io. Chart repositories that are no registries have
 their logins in Helm's repositories.yaml (helm repo add) or in netrc.
 
 Exit codes: 0 done, 2 usage, 4 the registry refuses the login or the credential

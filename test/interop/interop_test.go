@@ -29,6 +29,7 @@ func TestInterop(t *testing.T) {
 	t.Run("serve folder", b.testServeFolder)
 	t.Run("serve archive", b.testServeArchive)
 	t.Run("our copy", b.testOurCopy)
+	t.Run("login", b.testLogin)
 	t.Run("cosign accepts ours", b.testCosignAcceptsOurs)
 	t.Run("we accept cosign's", b.testWeAcceptCosigns)
 }

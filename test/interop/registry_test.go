@@ -16,7 +16,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// A registry is one that runs on the loopback, without TLS and without login.
+// A registry is one that runs on the loopback, without TLS.
 type registry struct{ name, host string }
 
 // registryProgram is what runs each of them.
@@ -43,8 +43,9 @@ cat >/dev/null
 kill -KILL $! || exit 1
 wait $! || exit 0`
 
-// startRegistry starts a registry and reports whether its program is there.
-func (b *bench) startRegistry(t *testing.T, name string) (registry, bool) {
+// startRegistry starts a registry, with more lines of configuration, and reports
+// whether its program is there.
+func (b *bench) startRegistry(t *testing.T, name string, more ...string) (registry, bool) {
 	t.Helper()
 	program := registryProgram(name)
 	path, err := b.find(program)
@@ -52,7 +53,10 @@ func (b *bench) startRegistry(t *testing.T, name string) (registry, bool) {
 		t.Logf("nothing is tried on %s: %v", name, err)
 		return registry{}, false
 	}
-	b.write(t, name+".yaml", fmt.Sprintf(registryConfig, b.path(name)))
+	if len(more) > 0 {
+		name += "-again"
+	}
+	b.write(t, name+".yaml", fmt.Sprintf(registryConfig, b.path(name))+strings.Join(more, "\n"))
 	log, err := os.Create(b.path(name + ".log"))
 	if err != nil {
 		t.Fatal(err)
