@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -27,14 +26,14 @@ func (c *Client) Get(ctx context.Context, base, address string) (io.ReadCloser, 
 	if err != nil {
 		return nil, err
 	}
-	file, err := parseAddress(address)
+	named, err := parseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	q := asked{ref: printAddress(file), what: "file"}
+	q := asked{ref: printAddress(named), what: "file"}
 	repository = c.overrides.address(repository, c.hosts)
-	cached := c.overrides.address(file, c.hosts)
-	if cached != file {
+	cached := c.overrides.address(named, c.hosts)
+	if cached != named {
 		q.ref += " (read from " + printAddress(cached) + ")"
 		if origin(cached) != origin(repository) {
 			repository = cached
@@ -52,32 +51,11 @@ func (c *Client) Get(ctx context.Context, base, address string) (io.ReadCloser, 
 	if access.tls, err = c.ownTLS(access); err != nil {
 		return nil, err
 	}
-	return c.get(ctx, access, cached, q)
-}
-
-// get makes one request. What goes wrong while the answer is read is translated
-// like the rest.
-func (c *Client) get(ctx context.Context, access repositoryAccess, file *url.URL, q asked) (io.ReadCloser, error) {
-	if access.tls != nil {
-		ctx = context.WithValue(ctx, ownTLSKey{}, access.tls)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, file.String(), nil)
+	file, err := c.newFileReader(ctx, access, cached, q)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", q.ref, err)
+		return nil, c.translate(err, q)
 	}
-	req.Header.Set("User-Agent", c.settings.UserAgent)
-	if access.goesTo(file) {
-		req.SetBasicAuth(access.username, access.password)
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, c.translate(&transferError{err}, q)
-	}
-	if resp.StatusCode != http.StatusOK {
-		drain(resp.Body)
-		return nil, c.translate(statusError(resp), q)
-	}
-	return &translatingReader{rc: resp.Body, client: c, asked: q}, nil
+	return file, nil
 }
 
 // statusError is an answer that is no success, in the type that registries'

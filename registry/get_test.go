@@ -226,3 +226,50 @@ func TestRepositoryURL(t *testing.T) {
 		t.Errorf("a broken file: %v", err)
 	}
 }
+
+// A file whose connection is lost, or stands still, is read to its end all the
+// same; one that changed meanwhile is not pieced together.
+func TestChartRepositoryLosses(t *testing.T) {
+	content := strings.Repeat("an index of charts\n", 10_000)
+	for name, tc := range map[string]struct {
+		cut   []int // where each answer is cut off
+		stall bool
+		now   func(n int) string // the content of the nth answer
+		words string             // of the error, empty for none
+	}{
+		"lost thrice":    {cut: []int{0, 5000, 90_000}},
+		"stands still":   {cut: []int{70_000}, stall: true},
+		"lost too often": {cut: []int{100, 101, 102, 103, 104}, words: "unexpected EOF"},
+		"changed":        {cut: []int{5000}, now: func(n int) string { return fmt.Sprint(n) + content }, words: "the file changed while it was read"},
+		"shorter now":    {cut: []int{5000}, now: func(n int) string { return content[:len(content)>>(n*8)] }, words: "the file changed while it was read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			repo := newWeb(t, false, func(w http.ResponseWriter, r *http.Request) {
+				text := content
+				if tc.now != nil {
+					text = tc.now(n)
+				}
+				w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+				if n++; n > len(tc.cut) {
+					_, _ = io.WriteString(w, text)
+					return
+				}
+				_, _ = io.WriteString(w, text[:tc.cut[n-1]])
+				_ = http.NewResponseController(w).Flush()
+				if tc.stall {
+					<-r.Context().Done()
+				}
+				panic(http.ErrAbortHandler)
+			})
+			got, err := get(t, client(t, quick()), repo.URL, repo.URL+"/index.yaml")
+			var unreachable *registry.UnreachableError
+			switch {
+			case tc.words == "" && (err != nil || got != content):
+				t.Errorf("%d bytes, %v", len(got), err)
+			case tc.words != "" && (!errors.As(err, &unreachable) || !strings.Contains(err.Error(), tc.words)):
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
