@@ -194,7 +194,7 @@ func TestLayoutAbort(t *testing.T) {
 	if err := dst.Abort(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Open(t.Context(), location(t, at)); err == nil || !strings.Contains(err.Error(), "no index.json") {
+	if _, err := c.Open(t.Context(), location(t, at)); err == nil || !strings.Contains(err.Error(), "no file index.json") {
 		t.Errorf("opening what was given up: %v", err)
 	}
 	store(t, c, at, "shop", s) // and the next run completes it
