@@ -16,11 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/rogpeppe/go-internal/txtar"
 	"oras.land/oras-go/v2/errdef"
 
+	"waybill/internal/registrytest"
 	"waybill/internal/tarball"
 )
 
@@ -305,32 +307,63 @@ func TestPathsWithoutAChart(t *testing.T) {
 	}
 }
 
-func TestHostileChartsAreRefused(t *testing.T) {
-	chartFile := "apiVersion: v2\nname: NAME\nversion: 1.0.0\n"
-	pack := func(files ...string) []byte { // name, content, …
-		var buf bytes.Buffer
-		zw := gzip.NewWriter(&buf)
-		tw := tar.NewWriter(zw)
-		for i := 0; i < len(files); i += 2 {
-			if err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: files[i], Size: int64(len(files[i+1]))}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.WriteString(tw, files[i+1]); err != nil {
-				t.Fatal(err)
-			}
+// A hostileArchive is one that no honest program packs.
+type hostileArchive struct {
+	tgz   []byte
+	entry string // of the HostileError, empty when another error is right
+}
+
+// packEntries packs files as a stranger would, and entries of other kinds.
+func packEntries(t testing.TB, headers ...tar.Header) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	zw := gzip.NewWriter(&buf)
+	tw := tar.NewWriter(zw)
+	for _, h := range headers {
+		content := h.Linkname // of files, which have no such thing
+		if h.Typeflag == tar.TypeReg {
+			h.Size, h.Linkname = int64(len(content)), ""
 		}
-		if err := errors.Join(tw.Close(), zw.Close()); err != nil {
+		if err := tw.WriteHeader(&h); err != nil {
 			t.Fatal(err)
 		}
-		return buf.Bytes()
+		if h.Typeflag == tar.TypeReg {
+			if _, err := io.WriteString(tw, content); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(tw.Close(), zw.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func hostileArchives(t testing.TB) map[string]hostileArchive {
+	t.Helper()
+	chartFile := "apiVersion: v2\nname: NAME\nversion: 1.0.0\n"
+	pack := func(files ...string) []byte { // name, content, …
+		var headers []tar.Header
+		for i := 0; i < len(files); i += 2 {
+			headers = append(headers, tar.Header{Typeflag: tar.TypeReg, Name: files[i], Linkname: files[i+1]})
+		}
+		return packEntries(t, headers...)
 	}
 	good := strings.Replace(chartFile, "NAME", "shop", 1)
+	with := func(more ...tar.Header) []byte {
+		return packEntries(t, append([]tar.Header{{Typeflag: tar.TypeReg, Name: "shop/Chart.yaml", Linkname: good}}, more...)...)
+	}
 	inner := string(pack("sub/Chart.yaml", strings.Replace(chartFile, "NAME", "sub", 1), "sub/../../x", "x"))
-	tests := map[string]struct {
-		tgz   []byte
-		entry string // of the HostileError, empty when another error is right
-	}{
+	return map[string]hostileArchive{
 		"climbing":                     {pack("shop/Chart.yaml", good, "shop/../../x", "x"), "shop/../../x"},
+		"absolute":                     {pack("shop/Chart.yaml", good, "/tmp/x", "x"), "/tmp/x"},
+		"a drive":                      {pack("shop/Chart.yaml", good, `shop/c:\x`, "x"), `shop/c:\x`},
+		"a drive alone":                {pack("shop/Chart.yaml", good, `c:x`, "x"), `c:x`},
+		"a backslash":                  {pack("shop/Chart.yaml", good, `shop/..\..\x`, "x"), `shop/..\..\x`},
+		"a link":                       {with(tar.Header{Typeflag: tar.TypeSymlink, Name: "shop/out", Linkname: "/tmp"}), "shop/out"},
+		"a link and a file below it":   {with(tar.Header{Typeflag: tar.TypeSymlink, Name: "shop/out", Linkname: "../.."}, tar.Header{Typeflag: tar.TypeReg, Name: "shop/out/x", Linkname: "x"}), "shop/out"},
+		"a hard link":                  {with(tar.Header{Typeflag: tar.TypeLink, Name: "shop/out", Linkname: "/etc/passwd"}), "shop/out"},
+		"a device":                     {with(tar.Header{Typeflag: tar.TypeChar, Name: "shop/out"}), "shop/out"},
 		"a chart called dot":           {pack("./Chart.yaml", strings.Replace(chartFile, "NAME", ".", 1)), "./Chart.yaml"},
 		"climbing in a vendored chart": {pack("shop/Chart.yaml", good, "shop/charts/sub-1.0.0.tgz", inner), "sub/../../x"},
 		"two top folders":              {pack("shop/Chart.yaml", good, "other/values.yaml", "a: 1"), "other/values.yaml"},
@@ -339,21 +372,70 @@ func TestHostileChartsAreRefused(t *testing.T) {
 		"named with a slash":           {pack("shop/Chart.yaml", strings.Replace(chartFile, "NAME", "../shop", 1)), ""},
 		"no Chart.yaml":                {pack("shop/values.yaml", "a: 1"), ""},
 		"empty":                        {pack(), ""},
-		"not an archive":               {[]byte("hello"), ""},
 	}
+}
+
+// check wants the refusal that names the entry.
+func (h hostileArchive) check(t testing.TB, err error) {
+	t.Helper()
+	var invalid *InvalidError
+	if !errors.As(err, &invalid) {
+		t.Fatalf("got %v, want an InvalidError", err)
+	}
+	var hostile *tarball.HostileError
+	if errors.As(err, &hostile) != (h.entry != "") {
+		t.Fatalf("got %v, entry %q wanted", err, h.entry)
+	}
+	if hostile != nil && hostile.Entry != h.entry {
+		t.Errorf("named %q, want %q", hostile.Entry, h.entry)
+	}
+}
+
+func TestHostileChartsAreRefused(t *testing.T) {
+	tests := hostileArchives(t)
+	tests["not an archive"] = hostileArchive{[]byte("hello"), ""}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(test.tgz)
-			var invalid *InvalidError
-			if !errors.As(err, &invalid) {
-				t.Fatalf("got %v, want an InvalidError", err)
+			test.check(t, err)
+		})
+	}
+}
+
+// From wherever a hostile archive comes, it is refused, and nothing is written.
+func TestHostileChartsOfEverySource(t *testing.T) {
+	for name, test := range hostileArchives(t) {
+		t.Run(name, func(t *testing.T) {
+			server := newFileServer(t)
+			server.files["/shop.tgz"] = test.tgz
+			server.files["/index.yaml"] = []byte("entries:\n  shop:\n  - {version: 1.0.0, urls: [shop.tgz]}\n")
+			reg := registrytest.New(t, registrytest.Options{})
+			pushArchive(t, reg, "charts/shop", "1.0.0", test.tgz)
+			g := newGitRepo(t)
+			g.commitTree(map[string]gitFile{"shop.tgz": {filemode.Regular, string(test.tgz)}})
+			// TempDir is two folders deep, so that what climbs out of it is seen.
+			outer := t.TempDir()
+			work := filepath.Join(outer, "a", "b")
+			if err := os.MkdirAll(work, 0o700); err != nil {
+				t.Fatal(err)
 			}
-			var hostile *tarball.HostileError
-			if errors.As(err, &hostile) != (test.entry != "") {
-				t.Fatalf("got %v, entry %q wanted", err, test.entry)
+			if err := os.WriteFile(filepath.Join(work, "shop.tgz"), test.tgz, 0o600); err != nil {
+				t.Fatal(err)
 			}
-			if hostile != nil && hostile.Entry != test.entry {
-				t.Errorf("named %q, want %q", hostile.Entry, test.entry)
+			before := snapshot(t, outer)
+			for source, src := range map[string]Source{
+				"path":             {Path: "shop.tgz"},
+				"chart repository": {Repository: server.URL, Name: "shop", Version: "1.0.0"},
+				"registry":         {Repository: "oci://" + reg.Host + "/charts", Name: "shop", Version: "1.0.0"},
+				"git":              {Git: g.dir, Path: "shop.tgz"},
+			} {
+				t.Run(source, func(t *testing.T) {
+					_, err := Resolve(context.Background(), work, src, ResolveOptions{Network: network(t), TempDir: work})
+					test.check(t, err)
+				})
+			}
+			if diff := cmp.Diff(before, snapshot(t, outer)); diff != "" {
+				t.Errorf("files changed:\n%s", diff)
 			}
 		})
 	}

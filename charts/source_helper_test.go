@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"waybill/internal/registrytest"
@@ -154,6 +157,27 @@ func pushChart(t testing.TB, reg *registrytest.Server, repository string, c *Cha
 	for _, tag := range tags {
 		pushManifest(t, reg, repository, tag, ocispec.MediaTypeImageManifest, manifest)
 	}
+}
+
+// pushArchive puts any bytes into a registry as if they were a chart.
+func pushArchive(t testing.TB, reg *registrytest.Server, repository, tag string, tgz []byte) {
+	t.Helper()
+	config := []byte("{}")
+	describe := func(mediaType string, data []byte) ocispec.Descriptor {
+		desc := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
+		pushBlob(t, reg, repository, desc, data)
+		return desc
+	}
+	layer := describe(MediaTypeContent, tgz)
+	layer.Annotations = map[string]string{ocispec.AnnotationTitle: "../../../x"} // never a path
+	manifest, err := json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2},
+		Config:    describe(MediaTypeConfig, config), Layers: []ocispec.Descriptor{layer},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pushManifest(t, reg, repository, tag, ocispec.MediaTypeImageManifest, manifest)
 }
 
 func pushBlob(t testing.TB, reg *registrytest.Server, repository string, desc ocispec.Descriptor, data []byte) {

@@ -33,6 +33,7 @@ func (p *packing) findNeeds(trail []string, sets []map[string]any) error {
 	if err != nil {
 		return err
 	}
+	p.warnBelow(p.loaded, coalesced)
 	absent := p.absent()
 	var locked []*chart.Dependency
 	for _, i := range absent {
@@ -58,6 +59,26 @@ func (p *packing) findNeeds(trail []string, sets []map[string]any) error {
 		p.needs = append(p.needs, n)
 	}
 	return nil
+}
+
+// warnBelow tells of charts in charts/ that lack what they need themselves. Helm
+// leaves that out without a word, and helm dependency build does not fetch it.
+func (p *packing) warnBelow(c *chart.Chart, coalesced []chartutil.Values) {
+	for _, sub := range c.Dependencies() {
+		var own []chartutil.Values
+		for _, all := range coalesced {
+			if table, err := all.Table(sub.Name()); err == nil {
+				own = append(own, table)
+			}
+		}
+		for _, missing := range missingDependencies(sub) {
+			if slices.ContainsFunc(own, func(all chartutil.Values) bool { return enabled(missing, all) }) {
+				p.warnings = append(p.warnings, fmt.Sprintf("chart %s: %s in its charts/ needs %s %s, which it lacks; Helm renders it without",
+					p.name(), sub.Name(), missing.Name, missing.Version))
+			}
+		}
+		p.warnBelow(sub, own)
+	}
 }
 
 // coalesce lays each set of values over the chart's own.

@@ -330,3 +330,29 @@ func TestDependencyThatLiesInTheFolderInAnotherVersion(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestChartInTheFolderThatLacksWhatItNeeds(t *testing.T) {
+	sub := "-- charts/db/Chart.yaml --\napiVersion: v2\nname: db\nversion: 1.1.0\ndependencies:\n- {name: common, version: 1.x, repository: https://charts.example}\n- {name: extra, version: 1.x, repository: https://charts.example, condition: extra.enabled}\n" +
+		"-- charts/db/values.yaml --\nextra: {enabled: false}\n"
+	dir := writeFolder(t, parent("", "- {name: db, version: 1.x}\n", "", sub))
+	for name, test := range map[string]struct {
+		values map[string]any
+		want   []string
+	}{
+		"as its values are": {nil, []string{"chart shop: db in its charts/ needs common 1.x, which it lacks; Helm renders it without"}},
+		"with more of it": {map[string]any{"db": map[string]any{"extra": map[string]any{"enabled": true}}}, []string{
+			"chart shop: db in its charts/ needs common 1.x, which it lacks; Helm renders it without",
+			"chart shop: db in its charts/ needs extra 1.x, which it lacks; Helm renders it without",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := Resolve(context.Background(), dir, Source{Path: ".", Values: []map[string]any{test.values}}, ResolveOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, c.Warnings); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
