@@ -49,7 +49,9 @@ func (f *finder) clone(ctx context.Context, p gitPlace) (*gitClone, error) {
 		return nil, err
 	}
 	if isLocal {
-		return f.openLocal(p, dir)
+		return cached(f.cache, fmt.Sprintf("git %q %q %q", dir, p.ref, p.commit), func() (*gitClone, error) {
+			return f.openLocal(p, dir)
+		})
 	}
 	if f.net == nil {
 		return nil, &OfflineError{Chart: "in git", Source: masked(p.url)}

@@ -5,8 +5,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,10 +51,6 @@ func dialGit(address string, access GitAccess) (*gitLink, error) {
 
 // dialSSH logs in with a key of the user's agent, or with a password.
 func dialSSH(address string, endpoint *transport.Endpoint, access GitAccess) (*gitLink, error) {
-	callback, err := gitssh.NewKnownHostsCallback(access.KnownHosts...)
-	if err != nil {
-		return nil, &GitError{Repository: masked(address), Reason: "the known hosts of ssh cannot be read", Err: err}
-	}
 	user := endpoint.User
 	if access.Username != "" {
 		user = access.Username
@@ -60,21 +58,46 @@ func dialSSH(address string, endpoint *transport.Endpoint, access GitAccess) (*g
 	if user == "" {
 		user = "git"
 	}
+	known, err := knownHosts(endpoint, access.KnownHosts)
+	if err != nil {
+		return nil, &GitError{Repository: masked(address), Reason: "the known hosts of ssh cannot be read", Err: err}
+	}
 	link := &gitLink{endpoint: endpoint, transport: gitssh.DefaultClient}
 	if access.Password != "" {
 		endpoint.Password = ""
-		password := &gitssh.Password{User: user, Password: access.Password}
-		password.HostKeyCallback = callback
-		link.auth = patientAuth{password}
+		link.auth = patientAuth{&gitssh.Password{User: user, Password: access.Password, HostKeyCallbackHelper: known}}
 		return link, nil
 	}
 	agent, err := gitssh.NewSSHAgentAuth(user)
 	if err != nil {
 		return nil, &GitError{Repository: masked(address), Denied: true, Reason: "no ssh agent answers; start one (ssh-agent) and give it a key (ssh-add)", Err: err}
 	}
-	agent.HostKeyCallback = callback
+	agent.HostKeyCallbackHelper = known
 	link.auth = patientAuth{agent}
 	return link, nil
+}
+
+// knownHosts checks a host's key against files, the usual ones when none are
+// given, and asks it for a key of the kind that they have of it: a host has
+// several, and go-git would ask for any.
+func knownHosts(endpoint *transport.Endpoint, files []string) (helper gitssh.HostKeyCallbackHelper, err error) {
+	known, err := gitssh.NewKnownHostsDb(files...)
+	if err != nil {
+		return helper, err
+	}
+	host, port := endpoint.Host, endpoint.Port
+	if port == 0 {
+		port = gitssh.DefaultPort
+	}
+	if named := gitssh.DefaultSSHConfig.Get(host, "Hostname"); named != "" { // as go-git dials
+		host = named
+		if n, err := strconv.Atoi(gitssh.DefaultSSHConfig.Get(endpoint.Host, "Port")); err == nil {
+			port = n
+		}
+	}
+	helper.HostKeyCallback = known.HostKeyCallback()
+	helper.HostKeyAlgorithms = known.HostKeyAlgorithms(net.JoinHostPort(host, strconv.Itoa(port)))
+	return helper, nil
 }
 
 // httpTransport is the way when the network brings none.

@@ -2,7 +2,9 @@ package charts
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rand"
 	"io"
 	"net"
@@ -33,6 +35,7 @@ func sshHost(t *testing.T, allowed ssh.PublicKey) (address, known string) {
 		t.Fatal(err)
 	}
 	config.AddHostKey(signer)
+	config.AddHostKey(ecdsaHostKey(t)) // which clients would rather see
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +86,19 @@ func serveSSH(conn net.Conn, config *ssh.ServerConfig) {
 			}
 		}()
 	}
+}
+
+func ecdsaHostKey(t *testing.T) ssh.Signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
 }
 
 func newSSHKey(t *testing.T) ed25519.PrivateKey {
@@ -177,6 +193,13 @@ func TestGitOverSSH(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the usual files", func(t *testing.T) {
+		sshAgent(t, mine)
+		t.Setenv("SSH_KNOWN_HOSTS", known(line)[0])
+		if _, err := Resolve(context.Background(), "", Source{Git: "ssh://git@" + address + g.dir}, ResolveOptions{Network: accessNetwork{}}); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("no agent", func(t *testing.T) {
 		t.Setenv("SSH_AUTH_SOCK", "")
 		_, err := Resolve(context.Background(), "", Source{Git: "ssh://git@" + address + g.dir}, ResolveOptions{Network: accessNetwork{nil, GitAccess{KnownHosts: known(line)}}})
