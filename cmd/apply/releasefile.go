@@ -27,7 +27,12 @@ func isReleaseFile(word string) bool {
 		u, err := url.Parse(word)
 		return err == nil && isYAML(u.Path)
 	}
-	return isYAML(word) && !strings.HasPrefix(word, "oci")
+	for _, scheme := range []string{"oci://", "oci-layout:", "oci-archive:"} {
+		if strings.HasPrefix(word, scheme) {
+			return false
+		}
+	}
+	return isYAML(word)
 }
 
 func isYAML(name string) bool {
@@ -238,7 +243,7 @@ func (s *source) openLocal(c *cli.Context) error {
 // the program, and which policy file that leaves out.
 func (s *source) sayUnsigned(c *cli.Context) {
 	talk := flags.Talk(c)
-	talk.Sayf("%s (%s): not signed: a local release file is your own word", s.word, digest.FromBytes(s.file.Data))
+	talk.Sayf("%s (%s): not signed: a local release file is your own word; images are kept as they are written", s.word, digest.FromBytes(s.file.Data))
 	if known := flags.KnownPolicy(); known != "" {
 		talk.Sayf("the policy in %s does not apply to a release file", known)
 	}
