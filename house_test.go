@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"waybill/internal/script":            {"waybill/internal/registrytest", "waybill/internal/flags", "waybill/registry"},
 	"waybill/internal/door":              {"waybill/bundle", "waybill/registry", "waybill/signing", "waybill/internal/files"},
 	"waybill/internal/releasefile":       {"waybill/bundle", "waybill/charts", "waybill/registry", "waybill/internal/files", "waybill/internal/ref"},
+	"waybill/internal/draft":             {"waybill/internal/files"},
 	"waybill/test/cluster":               {},
 	"waybill/test/cluster/cmd/cluster":   {"waybill/test/cluster"},
 	"waybill/test/node":                  {"waybill/test/cluster"},

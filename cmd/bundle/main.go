@@ -37,12 +37,12 @@ func program() flags.Program {
 		Version: flags.Version,
 		Now:     time.Now,
 		Later: []string{
-			"init", "diff", "save", "load", "inventory", "export", "attest", "sbom", "completion",
+			"diff", "save", "load", "inventory", "export", "attest", "sbom", "completion",
 			"--keyless", "--anchor-tags", "--tlog-upload", "--all",
 		},
 		Words: map[string]string{"push": "copy", "mirror": "copy", "pull": "save", "ls": "list"},
 		Commands: []*cli.Command{
-			lintCommand(), lockCommand(), imagesCommand(), buildCommand(),
+			initCommand(), lintCommand(), lockCommand(), imagesCommand(), buildCommand(),
 			signCommand(), verifyCommand(), serveCommand(), inspectCommand(), copyCommand(), listCommand(), tagCommand(),
 			loginCommand(), logoutCommand(),
 			keygenCommand(), schemaCommand(), flags.VersionCommand("bundle"),
