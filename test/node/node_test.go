@@ -51,8 +51,11 @@ func start(t *testing.T) *Site {
 	return s
 }
 
-// tell shows the ends of the logs that say why a pod does not run.
+// tell shows what was dialled and the ends of the logs that say why a pod does
+// not run.
 func (s *Site) tell(t *testing.T) {
+	packets, err := s.Dialled()
+	t.Logf("dialled: %v %v", packets, err)
 	for _, log := range []string{"cluster/kubelet.log", "cluster/containerd.log", "cluster/docker-registry.log"} {
 		t.Logf("%s ends with:\n%s", log, tail(s.path(log)))
 	}

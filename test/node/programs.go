@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"waybill/test/cluster"
@@ -50,8 +51,9 @@ func find() (map[string]string, error) {
 	for name, path := range kubernetes {
 		programs[name] = path
 	}
+	slices.Sort(missing)
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%w: it lacks %s; make test-node installs and builds what it can", ErrUnable, strings.Join(missing, ", "))
+		return nil, fmt.Errorf("%w: it lacks %s; make test-node installs and builds what it can", ErrUnable, strings.Join(missing, "; "))
 	}
 	return programs, nil
 }
