@@ -36,6 +36,7 @@ func (l LockedChart) keeps(c Component) bool {
 // release file, is met by a chart's version. What follows a + counts only when
 // it is asked for, since two builds of a version are neither newer.
 func allowsVersion(wanted, version string) bool {
+	wanted, version = withPlus(wanted), withPlus(version)
 	if wanted == version {
 		return true
 	}
@@ -48,4 +49,13 @@ func allowsVersion(wanted, version string) bool {
 	}
 	constraint, err := semver.NewConstraint(wanted)
 	return err == nil && constraint.Check(v)
+}
+
+// withPlus is a version as Chart.yaml has it, also from the spelling of tags,
+// which know no plus sign (Helm, "OCI-based registries").
+func withPlus(version string) string {
+	if strings.Contains(version, "+") {
+		return version
+	}
+	return strings.ReplaceAll(version, "_", "+")
 }
