@@ -20,6 +20,15 @@ func AnchorTag(d digest.Digest) string { return "waybill-" + d.Encoded()[:anchor
 
 func isAnchor(tag string) bool { return anchorName.MatchString(tag) }
 
+// Anchor gives everything that was planned its tags, as [CopyOptions.AnchorTags]
+// has it, at a registry where it already is, and says how many were set.
+func (p *CopyPlan) Anchor(ctx context.Context, dst *Destination, opts CopyOptions) (int, error) {
+	opts.AnchorTags = true
+	r := &copyRun{plan: p, dst: dst, opts: opts}
+	err := r.anchorAll(ctx)
+	return r.result.Anchors, err
+}
+
 // anchorAll tags every manifest that no tag names: not the roots, which are the
 // caller's, and not those under cosign's tags.
 func (r *copyRun) anchorAll(ctx context.Context) error {

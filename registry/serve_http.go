@@ -41,7 +41,7 @@ func (h *serveHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusMethodNotAllowed, ociregistry.ErrUnsupported.Code(), "this registry is read-only: it is served from an archive")
 	case kind == "" || ref.CheckRepository(repository) != nil:
 		w.Header().Set("Content-Type", "application/json") // of lists, where ociserver leaves it to chance
-		h.next.ServeHTTP(w, r) // ping, catalogue, and what is no path of the API
+		h.next.ServeHTTP(w, r)                             // ping, catalogue, and what is no path of the API
 	case kind == "blobs" && reading && ref.CheckDigest(rest) == nil:
 		h.blob(w, r, digest.Digest(rest))
 	case kind == "blobs" && r.Method == http.MethodDelete:

@@ -41,6 +41,7 @@ is not what is locked, 10 registry or chart repository not reachable.`,
 			recursiveFlag(), signatureFormatFlag(),
 			&cli.BoolFlag{Name: "locked", Usage: "fail when there is no lock, instead of making one"},
 			&cli.BoolFlag{Name: "overwrite", Usage: "move a version's tag that names other content"},
+			anchorFlag(),
 			noImagesFlag(), versionFlag(), strictFlag(),
 			&cli.StringFlag{Name: "source", Usage: "`URL` of the release's source, recorded in the bundle"},
 			&cli.StringFlag{Name: "revision", Usage: "`REVISION` of the release's source, recorded in the bundle"},
@@ -65,6 +66,7 @@ type buildOptions struct {
 	sign          signOptions
 	locked        bool
 	overwrite     bool
+	anchor        bool
 	packed        string // what is packed: charts and images, or charts
 	strict        bool
 	annotations   map[string]string
@@ -75,7 +77,7 @@ func buildOptionsFrom(c *cli.Context) (buildOptions, error) {
 	opts := buildOptions{
 		file: c.String("file"), version: c.String("version"),
 		signingKeys: c.StringSlice("signing-key"), unsigned: c.Bool("unsigned"),
-		locked: c.Bool("locked"), overwrite: c.Bool("overwrite"), packed: packedBy(c), strict: c.Bool("strict"),
+		locked: c.Bool("locked"), overwrite: c.Bool("overwrite"), anchor: c.Bool("anchor-tags"), packed: packedBy(c), strict: c.Bool("strict"),
 	}
 	if err := flags.NoArgs(c); err != nil {
 		return opts, err
@@ -158,7 +160,7 @@ func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Ta
 	}
 	p := publisher{
 		client: client, packed: packed, origins: origins, release: spec.Lock.Release,
-		signers: signers, sign: opts.sign, overwrite: opts.overwrite, talk: talk,
+		signers: signers, sign: opts.sign, overwrite: opts.overwrite, anchor: opts.anchor, talk: talk,
 	}
 	return p.publishAll(ctx, opts.to, out, opts.form)
 }

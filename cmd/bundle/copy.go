@@ -43,7 +43,7 @@ corrupt or incomplete, 9 some of several destinations failed, 10 not reachable.`
 			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be copied and write nothing"},
 			&cli.BoolFlag{Name: "overwrite", Usage: "move a version's tag that names other content"},
 			&cli.BoolFlag{Name: "allow-missing", Usage: "with a policy too, go on where it cannot be known whether something is signed"},
-			&cli.BoolFlag{Name: "anchor-tags", Usage: "tag everything below the root too, for registries whose garbage collection does not follow an index"},
+			anchorFlag(),
 		}, flags.Policy(), flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
 			opts, err := copyOptionsFrom(c)
@@ -53,6 +53,10 @@ corrupt or incomplete, 9 some of several destinations failed, 10 not reachable.`
 			return runCopy(c.Context, opts, c.App.Writer, flags.Talk(c))
 		},
 	}
+}
+
+func anchorFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "anchor-tags", Usage: "tag everything below the root too, for registries whose garbage collection does not follow an index"}
 }
 
 type copyOptions struct {

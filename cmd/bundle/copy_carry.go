@@ -126,6 +126,9 @@ func (c copier) namesAt(ctx context.Context, loc registry.Location) (tagResolver
 // carry brings everything to one place: content, then what hangs on it, then it
 // is looked at as anybody would who opens it there, and the tag comes last.
 func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copiedTo, err error) {
+	if err := c.client.Probe(ctx, d.loc); err != nil {
+		return at, err
+	}
 	dst, err := c.client.Update(ctx, d.loc)
 	if err != nil {
 		return at, err

@@ -38,7 +38,7 @@ func program() flags.Program {
 		Now:     time.Now,
 		Later: []string{
 			"diff", "save", "load", "inventory", "export", "attest", "sbom", "completion",
-			"--keyless", "--anchor-tags", "--tlog-upload", "--all",
+			"--keyless", "--tlog-upload", "--all",
 		},
 		Words: map[string]string{"push": "copy", "mirror": "copy", "pull": "save", "ls": "list"},
 		Commands: []*cli.Command{

@@ -28,6 +28,7 @@ type publisher struct {
 	signers   []*signing.Signer
 	sign      signOptions
 	overwrite bool
+	anchor    bool // tag everything below the root too
 	talk      *ui.Talk
 }
 
@@ -203,6 +204,9 @@ func (p publisher) publish(ctx context.Context, d destination) (result published
 			return result, err
 		}
 	}
+	if err := p.anchorAll(ctx, dst); err != nil {
+		return result, err
+	}
 	if err := p.tag(ctx, dst, d); err != nil {
 		return result, err
 	}
@@ -242,6 +246,32 @@ func (p publisher) push(ctx context.Context, dst *registry.Destination) error {
 	if n := there.Load(); n > 0 {
 		step.Notef("%d of them there already", n)
 	}
+	step.End()
+	return nil
+}
+
+// anchorAll tags everything below the root, signatures too, in a registry.
+func (p publisher) anchorAll(ctx context.Context, dst *registry.Destination) error {
+	if !p.anchor || dst.Location.Kind != registry.Registry {
+		return nil
+	}
+	step := p.talk.Progress(ui.Step{Doing: "anchoring what " + dst.Location.String() + " is made of", Did: "anchored what " + dst.Location.String() + " is made of"})
+	defer step.Close()
+	at := dst.Location.WithDigest(p.packed.Root.Digest)
+	at.Ref.Tag = "" // it comes last
+	src, err := p.client.Open(ctx, at)
+	if err != nil {
+		return err
+	}
+	plan, err := registry.PlanCopy(ctx, src, []ocispec.Descriptor{src.Root}, registry.CopyOptions{})
+	if err != nil {
+		return errors.Join(err, src.Close())
+	}
+	n, err := plan.Anchor(ctx, dst, registry.CopyOptions{})
+	if err := errors.Join(err, src.Close()); err != nil {
+		return err
+	}
+	step.Notef("%s", ui.Count(n, "tag"))
 	step.End()
 	return nil
 }
