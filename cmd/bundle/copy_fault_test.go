@@ -154,3 +154,23 @@ func TestCopyUndetermined(t *testing.T) {
 		})
 	}
 }
+
+// A repository that has to exist first is named before anything is uploaded.
+func TestCopyToAbsentRepository(t *testing.T) {
+	source := registrytest.New(t, registrytest.Options{})
+	target := registrytest.New(t, registrytest.Options{Absent: registrytest.AbsentUnknown, Repositories: []string{"mirror/shop"}})
+	from := "oci://" + source.Host + "/shop:1.0.0"
+	signedRelease(t, from)
+	code, _, errOut := runBundle(t, "copy", from, "oci://"+target.Host+"/mirror/other")
+	if code != 4 || !strings.Contains(errOut, "to create") || !strings.Contains(errOut, target.Host+"/mirror/other") {
+		t.Errorf("exit %d: %s", code, errOut)
+	}
+	for _, r := range target.Requests() {
+		if r.Method == http.MethodPut || r.Method == http.MethodPatch {
+			t.Errorf("%s %s", r.Method, r.Path)
+		}
+	}
+	if code, _, errOut := runBundle(t, "copy", from, "oci://"+target.Host+"/mirror/shop"); code != 0 {
+		t.Errorf("exit %d: %s", code, errOut)
+	}
+}
