@@ -272,6 +272,7 @@ func fetchCharts(ctx context.Context, file *releasefile.File, lock *bundle.Lock,
 	progress := talk.Progress(ui.Step{Doing: "fetching " + of, Did: "fetched " + of, Unit: "chart", Items: len(names)})
 	defer progress.Close()
 	sources.OnFetch = func(component, what string) { progress.Waiting(component + ": " + what) }
+	sources.OnWarning = func(component, warning string) { talk.Warnf("component %s: %s", component, warning) }
 	archives, err := file.LockedArchives(ctx, lock, names, sources, bundle.LockOptions{
 		OnResolve:  func(component string) { progress.Start("the chart of " + component) },
 		OnResolved: func(chart bundle.LockedChart) { progress.Finish("the chart of " + chart.Component) },

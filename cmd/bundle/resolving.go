@@ -43,6 +43,7 @@ func startResolving(file *releasefile.File, opts releasefile.ResolveOptions, tal
 		Unit: "chart", Items: n,
 	})
 	opts.OnFetch = func(component, what string) { p.Waiting(component + ": " + what) }
+	opts.OnWarning = func(component, warning string) { talk.Warnf("component %s: %s", component, warning) }
 	return &resolving{Resolver: file.Resolver(opts), progress: p}
 }
 

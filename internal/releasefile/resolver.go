@@ -29,6 +29,9 @@ type ResolveOptions struct {
 	// OnFetch is told of each request or clone before it is made: for which
 	// component, of what, from where. It may be called at the same time.
 	OnFetch func(component, what string)
+	// OnWarning is told of what somebody should know of how a component's chart
+	// was found. It may be called at the same time.
+	OnWarning func(component, warning string)
 }
 
 // A Resolver resolves charts for the lock: the room charts in the words of
@@ -113,6 +116,11 @@ func (r *Resolver) Chart(ctx context.Context, c bundle.Component, locked *bundle
 	if err != nil {
 		return nil, onDisk(c, err)
 	}
+	if r.opts.OnWarning != nil {
+		for _, warning := range chart.Warnings {
+			r.opts.OnWarning(c.Name, warning)
+		}
+	}
 	return chart, nil
 }
 
@@ -157,7 +165,11 @@ func pinned(locked *bundle.LockedChart) *charts.Pinned {
 // onDisk tells a chart on disk that is none, which its author mends, from
 // content that was damaged on its way.
 func onDisk(c bundle.Component, err error) error {
+	var fetched *charts.NeedError // a dependency, which came from elsewhere
 	var invalid *charts.InvalidError
+	if errors.As(err, &fetched) {
+		return err
+	}
 	if kind := c.Chart.Kind(); errors.As(err, &invalid) && (kind == bundle.SourcePath || kind == bundle.SourceManifests) {
 		return &ChartFileError{Err: err}
 	}
