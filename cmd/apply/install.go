@@ -108,8 +108,13 @@ func runInstall(c *cli.Context) error {
 	return err
 }
 
+// onFailure are the choices of --on-failure.
+func onFailure() []string {
+	return []string{rollout.OnFailureStop, rollout.OnFailureRollback, rollout.OnFailureContinue, rollout.OnFailureLeave}
+}
+
 func checkOnFailure(choice string) error {
-	known := []string{rollout.OnFailureStop, rollout.OnFailureRollback, rollout.OnFailureContinue, rollout.OnFailureLeave}
+	known := onFailure()
 	if slices.Contains(known, choice) {
 		return nil
 	}

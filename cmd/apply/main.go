@@ -40,9 +40,13 @@ func program() flags.Program {
 		Fallback: installWord,
 		Later:    []string{"rollback", "drift", "images", "follow", "--plan", "--plan-out"},
 		Words:    map[string]string{"delete": "uninstall", "list": "status", "diff": "plan"},
+		Values: map[string][]string{
+			"on-failure": onFailure(), "images": {"relocate", "expand:", "keep"},
+		},
+		Arguments: map[string][]string{"completion": flags.Shells()},
 		Commands: []*cli.Command{
 			planCommand(), installCommand(), statusCommand(), historyCommand(), siteCommand(),
-			uninstallCommand(), renderCommand(), valuesCommand(), flags.VersionCommand("apply"),
+			uninstallCommand(), renderCommand(), valuesCommand(), flags.CompletionCommand(), flags.VersionCommand("apply"),
 		},
 	}
 }

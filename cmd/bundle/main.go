@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"waybill/bundle"
 	"waybill/internal/flags"
 	"waybill/internal/ui"
 )
@@ -37,15 +38,19 @@ func program() flags.Program {
 		Version: flags.Version,
 		Now:     time.Now,
 		Later: []string{
-			"diff", "save", "load", "inventory", "export", "attest", "sbom", "completion",
+			"diff", "save", "load", "inventory", "export", "attest", "sbom",
 			"--keyless", "--tlog-upload", "--all",
 		},
 		Words: map[string]string{"push": "copy", "mirror": "copy", "pull": "save", "ls": "list"},
+		Values: map[string][]string{
+			"recursive": recursions(), "signature-format": {"tag", "referrer", "both"},
+		},
+		Arguments: map[string][]string{"schema": bundle.SchemaKinds(), "completion": flags.Shells()},
 		Commands: []*cli.Command{
 			initCommand(), lintCommand(), lockCommand(), imagesCommand(), buildCommand(),
 			signCommand(), verifyCommand(), serveCommand(), inspectCommand(), copyCommand(), listCommand(), tagCommand(),
 			loginCommand(), logoutCommand(),
-			keygenCommand(), schemaCommand(), flags.VersionCommand("bundle"),
+			keygenCommand(), schemaCommand(), flags.CompletionCommand(), flags.VersionCommand("bundle"),
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sort"
 
 	"github.com/urfave/cli/v2"
@@ -87,6 +88,9 @@ func signCommandFrom(c *cli.Context) (opts signCommandOptions, err error) {
 	return opts, err
 }
 
+// recursions are the choices of --recursive.
+func recursions() []string { return []string{"none", "charts", "images", "all"} }
+
 func recursiveFlag() cli.Flag {
 	return &cli.StringFlag{Name: "recursive", Value: "charts", Usage: "what is signed besides the root: none, charts, images or all"}
 }
@@ -102,9 +106,7 @@ type signOptions struct {
 
 func signOptionsFrom(c *cli.Context) (signOptions, error) {
 	opts := signOptions{recursive: c.String("recursive")}
-	switch opts.recursive {
-	case "none", "charts", "images", "all":
-	default:
+	if !slices.Contains(recursions(), opts.recursive) {
 		return opts, &flags.UsageError{Message: fmt.Sprintf("--recursive %q is unknown", opts.recursive), Hint: "it is none, charts, images or all"}
 	}
 	var err error

@@ -33,6 +33,9 @@ type Program struct {
 	Later []string
 	// Words are other tools' words for commands, those of Later included.
 	Words map[string]string
+	// Values are what flags may be set to, by flag, and Arguments what the first
+	// argument of a command may be, for completion; those left out may be anything.
+	Values, Arguments map[string][]string
 	// Now is the clock that elapsed times are read from.
 	Now func() time.Time
 	// Heartbeat is the option of that name of the talk.
@@ -59,6 +62,9 @@ func Run(ctx context.Context, p Program, args []string, in io.Reader, out, errOu
 		cmd.Action = watched(cmd)
 	}
 	app.Commands = append(app.Commands, helpCommand())
+	if len(args) > 1 && args[1] == completeWord {
+		return p.complete(out, app, args[2:])
+	}
 	ordered, err := Order(app, args, p.Fallback)
 	if err != nil {
 		return p.explain(app.Name, err)

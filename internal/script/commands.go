@@ -28,7 +28,46 @@ func CheckCommands(t *testing.T, program flags.Program, run RunFunc) {
 			checkFlagPlaces(t, program.Name, cmd, run)
 		})
 	}
+	t.Run("completion", func(t *testing.T) { checkCompletion(t, program, run) })
 	t.Run("one kind of flag for a name", func(t *testing.T) { checkKinds(t, program) })
+}
+
+// checkCompletion holds what completion offers against what the commands take.
+func checkCompletion(t *testing.T, program flags.Program, run RunFunc) {
+	for name, values := range program.Values {
+		f := flagNamed(program, name)
+		if f == nil {
+			t.Errorf("completion knows values of --%s, which no command has", name)
+			continue
+		}
+		for _, value := range values {
+			if !strings.Contains(f.Usage, value) {
+				t.Errorf("completion offers --%s %s, of which its help does not tell: %s", name, value, f.Usage)
+			}
+		}
+	}
+	for _, cmd := range program.Commands {
+		_, out, errOut := call(run, program.Name, "__complete", cmd.Name, "--")
+		for _, f := range cmd.Flags {
+			if !strings.Contains(out, "--"+f.Names()[0]+"\n") || errOut != "" {
+				t.Errorf("completion does not offer --%s of %s: %q, %q", f.Names()[0], cmd.Name, out, errOut)
+			}
+		}
+		if _, out, _ := call(run, program.Name, "__complete", cmd.Name[:2]); !strings.Contains(out, cmd.Name+"\n") {
+			t.Errorf("completion does not offer %s: %q", cmd.Name, out)
+		}
+	}
+}
+
+func flagNamed(program flags.Program, name string) *cli.StringFlag {
+	for _, cmd := range program.Commands {
+		for _, f := range cmd.Flags {
+			if s, ok := f.(*cli.StringFlag); ok && s.Name == name {
+				return s
+			}
+		}
+	}
+	return nil
 }
 
 func call(run RunFunc, args ...string) (code int, out, errOut string) {
