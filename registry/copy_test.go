@@ -747,9 +747,7 @@ func TestCopyFirstCause(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "from")
 	cargo.lay(t, c, from, "1.0.0")
 	broken := blob("", "layer 7").desc.Digest.String()
-	started := false
 	target := registrytest.New(t, registrytest.Options{Fault: func(r *http.Request) *registrytest.Fault {
-		started = true
 		if strings.Contains(r.URL.RawQuery, strings.ReplaceAll(broken, ":", "%3A")) {
 			return &registrytest.Fault{Status: http.StatusForbidden, Body: `{"errors":[{"code":"DENIED","message":"quota exceeded"}]}`}
 		}
@@ -758,7 +756,7 @@ func TestCopyFirstCause(t *testing.T) {
 	_, err := carry(t.Context(), c, location(t, from), location(t, "oci://"+target.Host+"/shop"), "1.0.0", registry.CopyOptions{})
 	var failed *registry.CopyError
 	var denied *registry.DeniedError
-	if !started || !errors.As(err, &failed) || !errors.As(err, &denied) {
+	if !errors.As(err, &failed) || !errors.As(err, &denied) {
 		t.Fatalf("got %v", err)
 	}
 	if failed.Side != "target" || failed.Step != "writing" || failed.Digest.String() != broken || failed.Of == "" {
