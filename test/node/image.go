@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -25,13 +24,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// An Image is one that [BuildImage] made.
+// An Image is one that [Site.BuildImage] made.
 type Image = v1.Image
 
 // BuildImage builds the static Go program in a folder beside this file and makes
 // an OCI image of it and nothing else. The label makes two images of one program.
-func BuildImage(ctx context.Context, program, label string) (Image, error) {
-	binary, err := buildStatic(ctx, program)
+func (s *Site) BuildImage(ctx context.Context, program, label string) (Image, error) {
+	binary, err := s.buildStatic(ctx, program)
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +55,8 @@ func BuildImage(ctx context.Context, program, label string) (Image, error) {
 }
 
 // buildStatic returns the bytes of a program that needs no library.
-func buildStatic(ctx context.Context, program string) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "waybill-image-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, program)
+func (s *Site) buildStatic(ctx context.Context, program string) ([]byte, error) {
+	path := s.path("images/" + program)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./images/"+program)
 	cmd.Dir = sourceDir()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
@@ -120,7 +114,7 @@ func (s *Site) transport() (*http.Transport, error) {
 
 // pushPause gives the node the image that every pod begins with.
 func (s *Site) pushPause(ctx context.Context) error {
-	image, err := BuildImage(ctx, "pause", "pause")
+	image, err := s.BuildImage(ctx, "pause", "pause")
 	if err != nil {
 		return err
 	}

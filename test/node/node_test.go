@@ -127,7 +127,7 @@ func TestNodePullsByDigestAndFromNowhereElse(t *testing.T) {
 // pushed builds an image, pushes it to the site's registry, and says where it is.
 func (s *Site) pushed(t *testing.T, program string) (reference string) {
 	t.Helper()
-	image, err := BuildImage(t.Context(), program, "by hand")
+	image, err := s.BuildImage(t.Context(), program, "by hand")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,8 +117,11 @@ func left(dir, space string, ids []string) error {
 		return fmt.Errorf("control groups are there: %v", groups)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil || bytes.Contains(mounts, []byte(dir)) {
-		return fmt.Errorf("mounts (%v):\n%s", err, mounts)
+	if err != nil {
+		return err
+	}
+	if bytes.Contains(mounts, []byte(dir)) {
+		return fmt.Errorf("mounts are there:\n%s", mounts)
 	}
 	processes, err := filepath.Glob("/proc/[0-9]*/ns/pid")
 	for _, process := range processes {

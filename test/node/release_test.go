@@ -74,7 +74,7 @@ func (r *trial) buildPrograms(t *testing.T) {
 // references.
 func (r *trial) carry(t *testing.T) map[string]string {
 	t.Helper()
-	upstream := newUpstream(t)
+	upstream := newUpstream(t, r.Site)
 	defer upstream.Close()
 	if err := os.CopyFS(r.path("release"), os.DirFS("testdata/release")); err != nil {
 		t.Fatal(err)

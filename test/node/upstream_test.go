@@ -24,20 +24,20 @@ type upstream struct {
 
 // newUpstream starts it with the images that testdata/release names. One of them
 // is for two platforms. The caller closes it.
-func newUpstream(t *testing.T) *upstream {
+func newUpstream(t *testing.T, s *Site) *upstream {
 	t.Helper()
 	server, err := registrytest.Start(registrytest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	u := &upstream{Server: server, hosts: []string{"docker.io", "ghcr.io", "quay.io", "registry.k8s.io"}}
-	u.push(t, "docker.io/harbour/web:1.0", twoPlatforms(t, build(t, "web", "web")))
-	u.push(t, "quay.io/harbour/store:1.0", build(t, "web", "store"))
-	u.push(t, "ghcr.io/harbour/migrate:1.0", build(t, "job", "migrate"))
-	u.push(t, "registry.k8s.io/harbour/report:1.0", build(t, "job", "report"))
-	u.push(t, "ghcr.io/harbour/check:1.0", build(t, "check", "check"))
-	u.push(t, "ghcr.io/harbour/operator:1.0", build(t, "operator", "operator"))
-	u.push(t, "ghcr.io/harbour/workload:1.0", build(t, "web", "workload"))
+	u.push(t, "docker.io/harbour/web:1.0", twoPlatforms(t, s.image(t, "web", "web")))
+	u.push(t, "quay.io/harbour/store:1.0", s.image(t, "web", "store"))
+	u.push(t, "ghcr.io/harbour/migrate:1.0", s.image(t, "job", "migrate"))
+	u.push(t, "registry.k8s.io/harbour/report:1.0", s.image(t, "job", "report"))
+	u.push(t, "ghcr.io/harbour/check:1.0", s.image(t, "check", "check"))
+	u.push(t, "ghcr.io/harbour/operator:1.0", s.image(t, "operator", "operator"))
+	u.push(t, "ghcr.io/harbour/workload:1.0", s.image(t, "web", "workload"))
 	return u
 }
 
@@ -66,9 +66,9 @@ func (u *upstream) push(t *testing.T, reference string, content remote.Taggable)
 	}
 }
 
-func build(t *testing.T, program, label string) Image {
+func (s *Site) image(t *testing.T, program, label string) Image {
 	t.Helper()
-	image, err := BuildImage(t.Context(), program, label)
+	image, err := s.BuildImage(t.Context(), program, label)
 	if err != nil {
 		t.Fatal(err)
 	}
