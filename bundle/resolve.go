@@ -264,7 +264,7 @@ func CompareLock(ctx context.Context, rel *Release, lock *Lock, in Inputs, opts 
 		case err != nil:
 			failed = append(failed, &ComponentError{Component: c.Name, Act: "comparing with the lock", Err: err})
 		case now != locked.Inputs:
-			say("component %s: %s", c.Name, locked.outdatedBy(c))
+			say("component %s: %s", c.Name, locked.outdatedBy(c, lock.Packed))
 		}
 	}
 	if len(failed) > 0 {
@@ -278,13 +278,16 @@ func CompareLock(ctx context.Context, rel *Release, lock *Lock, in Inputs, opts 
 	return differences, nil
 }
 
-// outdatedBy says what of a component's chart is no longer as it was locked.
-func (l LockedChart) outdatedBy(c Component) string {
+// outdatedBy says what of a component's chart is no longer as it was locked. In a
+// lock of images its values count too, since they decide which images there are.
+func (l LockedChart) outdatedBy(c Component, packed string) string {
 	switch repository := c.Chart.Kind() == SourceRepository; {
 	case !l.keeps(c) && repository && l.Source == c.Chart.String():
 		return fmt.Sprintf("version %s of chart %s is asked for, locked is %s", c.Chart.Version, l.Name, l.Version)
 	case !l.keeps(c):
 		return fmt.Sprintf("its chart is %s, locked is %s %s from %s", c.Chart, l.Name, l.Version, l.Source)
+	case packed == PackedImages:
+		return fmt.Sprintf("its chart %s, its values, or what the release file says of images or clusters changed since %s %s was locked", c.Chart, l.Name, l.Version)
 	case repository:
 		return fmt.Sprintf("version %s of chart %s is asked for now, which still allows the locked %s", c.Chart.Version, l.Name, l.Version)
 	}

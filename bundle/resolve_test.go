@@ -342,6 +342,9 @@ func TestCompareLock(t *testing.T) {
 		{"a changed folder", func(_ *Release, l *Lock) { l.Charts[1].Inputs = digest.FromString("old") }, LockOptions{}, []string{
 			"component db: its chart charts/db changed since db 0.1.0+b.2 was locked",
 		}},
+		{"a changed folder in a lock of images", func(_ *Release, l *Lock) { l.Packed, l.Charts[1].Inputs = PackedImages, digest.FromString("old") }, LockOptions{Packed: PackedImages}, []string{
+			"component db: its chart charts/db, its values, or what the release file says of images or clusters changed since db 0.1.0+b.2 was locked",
+		}},
 		{"another folder", func(_ *Release, l *Lock) { l.Charts[1].Inputs, l.Charts[1].Source = digest.FromString("old"), "db" }, LockOptions{}, []string{
 			"component db: its chart is charts/db, locked is db 0.1.0+b.2 from db",
 		}},

@@ -215,11 +215,12 @@ func (s *source) openLocal(c *cli.Context) error {
 	}
 	sources, wanted := releasefile.ResolveOptions{Values: local.ValuesFiles}, bundle.LockOptions{}
 	if local.Lock != nil {
-		sources.Images, wanted.Packed = local.Lock.Packed == bundle.PackedImages, local.Lock.Packed
+		wanted.Packed = local.Lock.Packed // either will do
 	}
 	if err := s.file.RequireFresh(c.Context, local.Lock, sources, wanted); err != nil {
 		return err
 	}
+	sources.Images = wanted.Packed == bundle.PackedImages
 	s.sayUnsigned(c)
 	s.request.Source = rollout.FromReleaseFile(local)
 	names, err := s.active(c.Context)

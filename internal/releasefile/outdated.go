@@ -24,7 +24,7 @@ type Outdated struct {
 	// Newest is the newest version there is, empty when the release file allows
 	// it or the source does not number its versions.
 	Newest string `json:"newest,omitempty"`
-	// Gone says that the locked version is no longer there.
+	// Gone says that the locked version, or of git the ref, is no longer there.
 	Gone bool `json:"gone,omitempty"`
 	// Moved says that the locked version is served with other content, or the
 	// ref leads to another commit.
@@ -80,10 +80,12 @@ func (r *Resolver) outdated(ctx context.Context, c bundle.Component, locked bund
 	o := &Outdated{Component: c.Name, Chart: locked.Name, Locked: locked.Version}
 	if c.Chart.Kind() == bundle.SourceGit {
 		now, err := r.Chart(ctx, c, nil)
-		if err != nil {
+		switch {
+		case absent(err):
+			o.Gone = true
+		case err != nil:
 			return nil, err
-		}
-		if now.Source != locked.Source {
+		case now.Source != locked.Source:
 			o.Moved = &Moved{Ref: c.Chart.Ref, From: locked.Source, To: now.Source}
 		}
 		return o.orNil(), nil

@@ -72,13 +72,14 @@ func (f *File) ReadLock() (*bundle.Lock, []byte, error) {
 }
 
 // Compare says what makes the lock stale, as [bundle.CompareLock] does; a lock
-// that is not there is. sources are those that it was, or is to be, made from; no
-// network of theirs is asked.
+// that is not there is. No network of sources is asked, and whether what decides
+// about images counts is the lock's to say: that images are wanted and none are
+// locked is a difference of its own.
 func (f *File) Compare(ctx context.Context, lock *bundle.Lock, sources ResolveOptions, opts bundle.LockOptions) ([]string, error) {
 	if lock == nil {
 		return []string{"there is no " + f.LockPath()}, nil
 	}
-	sources.Network = nil
+	sources.Network, sources.Images = nil, lock.Packed == bundle.PackedImages
 	r := f.Resolver(sources)
 	defer r.Close()
 	return bundle.CompareLock(ctx, f.Release, lock, r, opts)

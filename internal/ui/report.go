@@ -273,7 +273,7 @@ func ofChartSources(_ string, err error) (int, string, bool) {
 	)
 	switch {
 	case errors.As(err, &moved):
-		return ExitCorrupt, "somebody published it anew under the same version: ask them why; `bundle lock --update " + strings.Join(movedComponents(err), " ") + "` locks what is served now", true
+		return ExitCorrupt, "somebody published it anew under the same version: ask them why; `" + strings.TrimSpace("bundle lock --update "+strings.Join(movedComponents(err), " ")) + "` locks what is served now", true
 	case errors.As(err, &missing):
 		return ExitNotFound, "", true
 	case errors.As(err, &ambiguous):

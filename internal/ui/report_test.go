@@ -86,6 +86,20 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// What was published anew is accepted component by component, so they are named.
+func TestReportMoved(t *testing.T) {
+	moved := func(component string) error {
+		return &bundle.ComponentError{Component: component, Act: "resolving the chart", Err: fmt.Errorf("x: %w", &charts.MovedError{Name: "app"})}
+	}
+	err := fmt.Errorf("locking: %w", errors.Join(
+		moved("web"), &bundle.ComponentError{Component: "db", Err: &charts.NotFoundError{What: "chart db"}}, moved("api"),
+	))
+	var said bytes.Buffer
+	if got := Report(context.Background(), &said, "bundle", err); got != ExitCorrupt || !strings.Contains(said.String(), "`bundle lock --update web api`") {
+		t.Errorf("exit code %d, said %q", got, said.String())
+	}
+}
+
 func TestReportNothing(t *testing.T) {
 	var said bytes.Buffer
 	if got := Report(context.Background(), &said, "bundle", nil); got != ExitDone || said.Len() > 0 {
