@@ -2,11 +2,14 @@
 
 GO ?= go
 
-.PHONY: build test test-node lint interop cluster peers clean
+.PHONY: build demo test test-node lint interop cluster peers clean
 
 build: ## build both programs into bin/
 	$(GO) build -o bin/bundle ./cmd/bundle
 	$(GO) build -o bin/apply ./cmd/apply
+
+demo: ## take a sample release the whole way, on the cluster of your kubeconfig or a local one
+	demo/demo.sh
 
 cluster: ## build the programs of the test cluster into the cache (ten to twenty minutes the first time)
 	$(GO) run ./test/cluster/cmd/cluster build
