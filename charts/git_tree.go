@@ -235,6 +235,7 @@ type gitWalker struct {
 	rules *ignore.Rules
 	files []tarball.File
 	left  int64
+	seen  int // entries looked at
 }
 
 func (w *gitWalker) readRules() error {
@@ -264,6 +265,9 @@ func (w *gitWalker) folder(name string, trail []string) error {
 	if len(trail) > maxGitDepth {
 		return fmt.Errorf("%s lies more than %d folders deep", name, maxGitDepth)
 	}
+	if w.seen += len(tree.Entries); w.seen > maxGitEntries {
+		return fmt.Errorf("the folder holds more than %d files and folders", maxGitEntries)
+	}
 	for _, entry := range tree.Entries {
 		if err := w.entry(path.Join(name, entry.Name), entry, trail); err != nil {
 			return err
@@ -272,9 +276,12 @@ func (w *gitWalker) folder(name string, trail []string) error {
 	return nil
 }
 
-// maxGitDepth bounds folders in folders, of which a commit can have any number
-// for next to nothing.
-const maxGitDepth = 64
+// What bounds folders in folders: a commit can have any number of them for next
+// to nothing, by naming one of them many times.
+const (
+	maxGitDepth   = 64
+	maxGitEntries = 20_000
+)
 
 func (w *gitWalker) entry(name string, entry object.TreeEntry, trail []string) error {
 	actual := path.Join(trail[len(trail)-1], entry.Name)
@@ -332,9 +339,6 @@ func (w *gitWalker) file(name, actual string) error {
 	}
 	if err != nil {
 		return err
-	}
-	if len(w.files) >= tarball.DefaultFiles {
-		return fmt.Errorf("the folder holds more than %d files", tarball.DefaultFiles)
 	}
 	w.left -= int64(len(data))
 	w.files = append(w.files, tarball.File{Name: name, Mode: 0o644, Data: data})

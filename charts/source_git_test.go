@@ -1,8 +1,10 @@
 package charts
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -488,6 +490,48 @@ func TestGitTrees(t *testing.T) {
 				t.Errorf("packed:\n%s", have)
 			}
 		})
+	}
+}
+
+// A few small objects can name each other so often that nobody could unpack
+// them.
+func TestGitTreeThatUnfolds(t *testing.T) {
+	for name, leaf := range map[string]gitFile{"files": {filemode.Regular, "x"}, "folders": {filemode.Dir, ""}} {
+		t.Run(name, func(t *testing.T) {
+			g := newGitRepo(t)
+			hash, mode := g.blob(leaf), leaf.mode
+			if mode == filemode.Dir {
+				hash = g.store(&object.Tree{})
+			}
+			for range 10 {
+				tree := &object.Tree{}
+				for c := 'a'; c <= 'j'; c++ {
+					tree.Entries = append(tree.Entries, object.TreeEntry{Name: string(c), Mode: mode, Hash: hash})
+				}
+				hash, mode = g.store(tree), filemode.Dir
+			}
+			chart := g.blob(gitFile{filemode.Regular, "apiVersion: v2\nname: shop\nversion: 1.0.0\n"})
+			root := g.store(&object.Tree{Entries: []object.TreeEntry{{Name: "Chart.yaml", Mode: filemode.Regular, Hash: chart}, {Name: "more", Mode: filemode.Dir, Hash: hash}}})
+			g.ref("refs/heads/master", g.store(&object.Commit{Author: author, Committer: author, TreeHash: root}))
+			_, err := Resolve(context.Background(), "", Source{Git: g.dir}, ResolveOptions{})
+			if err == nil || !strings.Contains(err.Error(), "the folder holds more than 20000 files and folders") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestPackThatIsTooLarge(t *testing.T) {
+	many := append([]byte("PACK\x00\x00\x00\x02"), 0xFF, 0, 0, 0)
+	_, alive := idleContext(context.Background(), true)
+	defer alive.stop()
+	pack := &boundedPack{ctx: context.Background(), alive: alive, r: bytes.NewReader(many)}
+	if _, err := io.ReadAll(pack); !errors.Is(err, errPackTooLarge) {
+		t.Errorf("too many objects: %v", err)
+	}
+	pack = &boundedPack{ctx: context.Background(), alive: alive, r: strings.NewReader("PACK\x00\x00\x00\x02\x00\x00\x00\x01…"), n: maxPackBytes}
+	if _, err := io.ReadAll(pack); !errors.Is(err, errPackTooLarge) {
+		t.Errorf("too many bytes: %v", err)
 	}
 }
 
