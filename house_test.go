@@ -48,6 +48,7 @@ var anything = []string{"waybill/internal/flags", "waybill/internal/ui", "waybil
 // onlyIn says which rooms may import a library directly.
 var onlyIn = map[string][]string{
 	"helm.sh/helm/":                        {"waybill/charts"},
+	"github.com/go-git/":                   {"waybill/charts"},
 	"github.com/sigstore/":                 {"waybill/signing"},
 	"k8s.io/client-go/":                    {"waybill/charts", "waybill/rollout", "waybill/cmd/apply", "waybill/test/cluster", "waybill/test/node"},
 	"oras.land/oras-go/v2/registry/remote": {"waybill/registry"},
