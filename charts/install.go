@@ -29,6 +29,9 @@ type Component struct {
 	// Locate gives the reference to send in place of a normalised image
 	// reference. Nil: references are sent as the chart writes them.
 	Locate func(normalized string) (reference string, ok bool)
+	// PullSecret is the name of a Secret that pods pull with. With Locate it is
+	// added to every pod's spec and every ServiceAccount that is sent.
+	PullSecret string
 	// CRDs says what becomes of crds/: [CRDsUpgrade] (also when empty),
 	// [CRDsCreate] or [CRDsSkip].
 	CRDs string

@@ -27,6 +27,8 @@ type RenderOptions struct {
 	// Locate gives the reference to put in place of a normalised image
 	// reference, see [Component.Locate]; nil keeps them.
 	Locate func(normalized string) (reference string, ok bool)
+	// PullSecret is as in [Component].
+	PullSecret string
 	// KubeVersion is .Capabilities.KubeVersion; empty means [NewestKubeVersion].
 	KubeVersion string
 	// APIVersions are further group/versions and group/version/kinds of
@@ -116,7 +118,7 @@ func (c *Chart) Render(opts RenderOptions) (*Rendered, error) {
 		install.Namespace = "default"
 	}
 	install.IsUpgrade = opts.Upgrade
-	rewriting := &rewriting{locate: opts.Locate}
+	rewriting := &rewriting{locate: opts.Locate, pullSecret: opts.PullSecret}
 	install.PostRenderer = rewriting
 
 	record, err := runInstall(install, loaded, values)

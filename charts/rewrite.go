@@ -15,6 +15,8 @@ type Rewritten struct {
 	Unknown []images.Use // of containers, and not known where to pull from
 	Stuck   []images.Use // known, and written in parts with no place for a digest
 	Similar []images.Use // texts that read as references and are not known
+	// Namespaces are those of objects with pods, "" for the Helm release's own.
+	Namespaces []string
 }
 
 // A rewriting puts the references of one component's manifests in their new
@@ -22,18 +24,21 @@ type Rewritten struct {
 // rendered (as its post-renderer), hooks and tests (in its record, before it
 // runs them), and crds/.
 type rewriting struct {
-	locate func(string) (string, bool)
-	done   Rewritten
+	locate     func(string) (string, bool)
+	pullSecret string
+	done       Rewritten
 }
 
-func (c Component) rewriting() *rewriting { return &rewriting{locate: c.Locate} }
+func (c Component) rewriting() *rewriting {
+	return &rewriting{locate: c.Locate, pullSecret: c.PullSecret}
+}
 
 // text rewrites one manifest.
 func (r *rewriting) text(template, manifest string) (string, error) {
 	if r.locate == nil {
 		return manifest, nil
 	}
-	w := images.Rewriter{Locate: r.locate}
+	w := images.Rewriter{Locate: r.locate, PullSecret: r.pullSecret}
 	out, err := w.Rewrite(template, manifest)
 	if err != nil {
 		return "", fmt.Errorf("rewriting image references: %w", err)
@@ -42,6 +47,7 @@ func (r *rewriting) text(template, manifest string) (string, error) {
 	r.done.Unknown = append(r.done.Unknown, w.Unknown...)
 	r.done.Stuck = append(r.done.Stuck, w.Stuck...)
 	r.done.Similar = append(r.done.Similar, w.Similar...)
+	r.done.Namespaces = append(r.done.Namespaces, w.Namespaces...)
 	return out, nil
 }
 

@@ -22,6 +22,7 @@ type analysis struct {
 	subjects   []*subject // one for each component, in the same order
 	caps       Capabilities
 	images     *imageMap  // nil: references are kept
+	pull       *pulling   // nil: the site has no pull secret
 	latest     *stored    // newest record, nil for none
 	held       *HeldError // who holds the lease, nil for nobody else
 	plan       *Plan
@@ -35,9 +36,11 @@ type subject struct {
 	history    []HelmRevision
 	planned    PlannedComponent
 	preview    *Preview
-	refusals   []Refusal
-	warnings   []string
-	heal       *Heal
+	// podNamespaces are those beside the component's own in which it has pods.
+	podNamespaces []string
+	refusals      []Refusal
+	warnings      []string
+	heal          *Heal
 }
 
 // lookOptions say how an analysis is made.
@@ -98,7 +101,7 @@ func (r *Runner) begin(_ context.Context, req *Request) (*analysis, error) {
 	}
 	return &analysis{
 		req: req, instance: instance, policy: policy, components: components,
-		store: store{client: r.client, namespace: r.state(req.Site)},
+		store: store{client: r.client, namespace: r.state(req.Site)}, pull: req.pullSecret(),
 	}, nil
 }
 
@@ -211,6 +214,9 @@ func (r *Runner) checkCluster(ctx context.Context, a *analysis, opts lookOptions
 	a.checkKinds()
 	a.checkNeeds()
 	a.checkSpaces()
+	if err := r.checkPullSecret(ctx, a); err != nil {
+		return err
+	}
 	a.fillPlan()
 	return r.checkRights(ctx, a, spaces)
 }
@@ -298,6 +304,9 @@ func (a *analysis) reasons() []string {
 	if reason := otherSource(rec, src); reason != "" {
 		reasons = append(reasons, reason)
 	}
+	if a.unrecordedImages() {
+		reasons = append(reasons, "its images are not recorded yet")
+	}
 	if rec.SiteFile != string(a.req.SiteText) {
 		reasons = append(reasons, "another site file")
 	}
@@ -306,7 +315,7 @@ func (a *analysis) reasons() []string {
 			reasons = append(reasons, "namespace "+n.Name+" is absent")
 		}
 	}
-	return reasons
+	return append(reasons, a.pullReasons()...)
 }
 
 // otherSource says what is another source than the recorded one, "" for nothing.

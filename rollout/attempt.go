@@ -29,6 +29,9 @@ func (t *attempt) carryOut(ctx context.Context) (*Outcome, error) {
 	if err := t.namespaces(ctx); err != nil {
 		return t.end(ctx, nil, err)
 	}
+	if err := t.pullSecrets(ctx); err != nil {
+		return t.end(ctx, nil, err)
+	}
 	results := t.run(ctx, t.analysis.subjects)
 	failures := t.failures(results)
 	if len(failures) == 0 && ctx.Err() == nil {
@@ -36,6 +39,11 @@ func (t *attempt) carryOut(ctx context.Context) (*Outcome, error) {
 	}
 	if len(failures) > 0 && t.analysis.policy == OnFailureRollback && ctx.Err() == nil {
 		t.takeBackAll(ctx, results)
+	}
+	if len(failures) == 0 && ctx.Err() == nil {
+		if err := t.runner.dropPullSecrets(ctx, t.record, t.update); err != nil {
+			failures = append(failures, err)
+		}
 	}
 	return t.end(ctx, results, failures...)
 }
@@ -139,6 +147,7 @@ func (t *attempt) begin(ctx context.Context, s *subject) (string, error) {
 		started := t.runner.now().UTC()
 		c.Outcome, c.Mark, c.Started = OutcomeRunning, mark, &started
 		c.HelmPending = s.planned.HelmRevision + 1
+		c.PullSecret, c.PodNamespaces = s.pullSecret, s.podNamespaces
 	})
 }
 
@@ -156,6 +165,7 @@ func (t *attempt) attempted(c *ComponentRecord, s *subject) {
 	c.Version, c.Bundle = t.outcome.Version, t.outcome.Bundle
 	c.Chart, c.ChartVersion, c.ChartDigest = s.chart.Name, s.chart.Version, s.chart.Content
 	c.Values, c.Images, c.Cluster, c.Ready = s.valuesDigest, s.images, t.caps.Digest, false
+	c.PullSecret, c.PodNamespaces = s.pullSecret, s.podNamespaces
 }
 
 // note changes one component's entry in the record.
@@ -233,6 +243,7 @@ func (t *attempt) close(ctx context.Context, results map[string]*result, status,
 		for i := range rec.Components {
 			closeEntry(&rec.Components[i], results, reason, t.caps.Digest)
 		}
+		rec.forgetImages()
 	})
 }
 

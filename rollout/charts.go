@@ -44,6 +44,18 @@ type Charts interface {
 	TakeBack(ctx context.Context, c HelmComponent) error
 	// Uninstall removes the Helm release; one that is not there is no error.
 	Uninstall(ctx context.Context, c HelmComponent) error
+	// Origin says where an object is from; nil for one that is not there.
+	Origin(ctx context.Context, object ObjectName) (*ObjectOrigin, error)
+}
+
+// ObjectName names one object of the cluster.
+type ObjectName struct{ APIVersion, Kind, Namespace, Name string }
+
+// ObjectOrigin is what an object says of where it is from.
+type ObjectOrigin struct {
+	HelmRelease, HelmNamespace string      // empty for none
+	Mark                       string      // of the attempt that created it, see [HelmComponent]
+	Owner                      *ObjectName // nil for none
 }
 
 // Capabilities is what a cluster is.
@@ -62,6 +74,7 @@ type HelmComponent struct {
 	// Locate gives the reference to send in place of a normalised image
 	// reference; nil sends what the chart says.
 	Locate      func(normalized string) (reference string, ok bool)
+	PullSecret  string // of that name, attached to pods and ServiceAccounts when there is a Locate
 	CRDs        string // upgrade, create or skip
 	Timeout     time.Duration
 	Labels      map[string]string // for the Helm release

@@ -187,7 +187,6 @@ func (r *Runner) checkRights(ctx context.Context, a *analysis, absent []string) 
 	if !a.plan.Change {
 		return nil
 	}
-	type right struct{ verb, group, resource, namespace, purpose string }
 	rights := []right{
 		{"create", "", "secrets", a.store.namespace, "to keep the record"},
 		{"create", "coordination.k8s.io", "leases", a.store.namespace, "to hold the lease"},
@@ -195,6 +194,14 @@ func (r *Runner) checkRights(ctx context.Context, a *analysis, absent []string) 
 	if len(absent) > 0 {
 		rights = append(rights, right{"create", "", "namespaces", "", "and absent: " + strings.Join(absent, ", ")})
 	}
+	return r.ask(ctx, a, rights)
+}
+
+// A right is one that an attempt needs, and what for.
+type right struct{ verb, group, resource, namespace, purpose string }
+
+// ask refuses what these credentials may not do.
+func (r *Runner) ask(ctx context.Context, a *analysis, rights []right) error {
 	for _, want := range rights {
 		ask := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: want.verb, Group: want.group, Resource: want.resource, Namespace: want.namespace},

@@ -24,7 +24,8 @@ func (r *Runner) examine(ctx context.Context, a *analysis, s *subject) error {
 		s.planned.Action = ActionNotSelected
 		return nil
 	}
-	s.locate, s.images = a.images.locator(), a.images.digest(s.Name)
+	s.locate, s.images, s.pullSecret = a.images.locator(), a.images.digest(s.Name), a.pull.attached()
+	defer s.findPodNamespaces()
 	s.checkMoved()
 	found, err := r.readFrom(ctx, s.component)
 	if err != nil {

@@ -129,6 +129,7 @@ func restore(c *ComponentRecord, previous *ComponentRecord, good int) {
 	c.Version, c.Bundle, c.Mark = previous.Version, previous.Bundle, previous.Mark
 	c.Chart, c.ChartVersion, c.ChartDigest = previous.Chart, previous.ChartVersion, previous.ChartDigest
 	c.Values, c.Images, c.Cluster = previous.Values, previous.Images, previous.Cluster
+	c.PullSecret, c.PodNamespaces = previous.PullSecret, previous.PodNamespaces
 	c.Ready = previous.Ready && previous.HelmAfter == good
 }
 

@@ -34,12 +34,14 @@ type fakeCharts struct {
 	onApply   func(ctx context.Context, c HelmComponent) error
 	values    map[string]map[string]any // last applied, by component
 	marks     map[string]string         // last applied, by component
+	pull      map[string]string         // pull secrets last applied, by component
+	origins   map[ObjectName]*ObjectOrigin
 }
 
 func newFakeCharts() *fakeCharts {
 	return &fakeCharts{
 		histories: map[string][]HelmRevision{}, previews: map[string]Preview{}, unknown: map[string][]UnknownKey{},
-		fail: map[string]error{}, failBack: map[string]error{}, values: map[string]map[string]any{}, marks: map[string]string{},
+		fail: map[string]error{}, failBack: map[string]error{}, values: map[string]map[string]any{}, marks: map[string]string{}, pull: map[string]string{},
 		caps: Capabilities{Version: "v1.34.4-eks-1a2b", Digest: digest.FromString("1.34.4")},
 	}
 }
@@ -121,7 +123,7 @@ func (f *fakeCharts) Apply(ctx context.Context, c HelmComponent) (HelmRevision, 
 	key := c.Namespace + "/" + c.HelmRelease
 	f.mu.Lock()
 	f.call("apply %s", c.Name)
-	f.values[c.Name], f.marks[c.Name] = c.Values, c.Mark
+	f.values[c.Name], f.marks[c.Name], f.pull[c.Name] = c.Values, c.Mark, c.PullSecret
 	number := last(f.histories[key]).Number + 1
 	f.histories[key] = append(f.histories[key], HelmRevision{Number: number, Status: "pending-upgrade", Labels: c.Labels})
 	fail, hook := f.fail[c.Name], f.onApply
@@ -198,6 +200,10 @@ func (f *fakeCharts) Uninstall(_ context.Context, c HelmComponent) error {
 	return nil
 }
 
+func (f *fakeCharts) Origin(_ context.Context, object ObjectName) (*ObjectOrigin, error) {
+	return f.origins[object], nil
+}
+
 // archives hands out each component's name as its chart.
 type archives struct{}
 
@@ -234,6 +240,7 @@ func (w *world) runnerOf(holder string) *Runner {
 		}
 	}})
 	r.times.confirm, r.times.poll, r.poll, r.cleanup = time.Millisecond, 10*time.Millisecond, 5*time.Millisecond, 5*time.Second
+	r.accountWait = 10 * time.Millisecond
 	return r
 }
 

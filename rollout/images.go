@@ -45,7 +45,8 @@ type ImageUse struct{ Reference, Object, Path string }
 
 func (u ImageUse) String() string { return fmt.Sprintf("%s, %s: %s", u.Object, u.Path, u.Reference) }
 
-// An ImageChange is a text that was rewritten.
+// An ImageChange is a text that was rewritten, or, without From, the pull
+// secret that was added.
 type ImageChange struct {
 	Object string `json:"object"`
 	Path   string `json:"path"`
@@ -59,25 +60,31 @@ type PreviewedImages struct {
 	Unknown []ImageUse // of containers, and not in the map
 	Stuck   []ImageUse // in the map, and in parts with no place for a digest
 	Similar []ImageUse // texts elsewhere that read as references and are not in the map
+	// Namespaces are those of objects with pods, as they are written: "" for
+	// the component's own.
+	Namespaces []string
 }
 
 // An imageMap knows what takes the place of each locked reference. A nil one
 // keeps everything.
 type imageMap struct {
-	targets  map[string]string        // by normalised reference
-	digests  map[digest.Digest]string // by the digest charts may name
-	of       map[string][]string      // components by normalised reference; none: the release's
-	replaced map[string]bundle.ReplaceImage
-	allow    []*regexp.Regexp
+	targets      map[string]string        // by normalised reference
+	digests      map[digest.Digest]string // by the digest charts may name
+	of           map[string][]string      // components by normalised reference; none: the release's
+	vendors      map[string]digest.Digest // of the vendor's images, by normalised reference
+	replacements []Replacement            // of the site, ended ones among them
+	allow        []*regexp.Regexp
+	pull         string // name of the pull secret that is attached, empty for none
 }
 
 // newImageMap maps every locked reference. platform chooses among the images
-// of a flat bundle, one a platform.
-func newImageMap(i Images, lock *bundle.Lock, platform string) (*imageMap, error) {
+// of a flat bundle, one a platform; recorded are the replacements known from
+// before.
+func newImageMap(i Images, lock *bundle.Lock, platform string, recorded []Replacement) (*imageMap, error) {
 	if i.keep() {
 		return nil, nil
 	}
-	m := &imageMap{targets: map[string]string{}, digests: map[digest.Digest]string{}, of: map[string][]string{}, replaced: map[string]bundle.ReplaceImage{}}
+	m := &imageMap{targets: map[string]string{}, digests: map[digest.Digest]string{}, of: map[string][]string{}, vendors: map[string]digest.Digest{}}
 	for _, image := range lock.Images {
 		for _, reference := range image.References {
 			if _, taken := m.targets[reference]; taken && !slices.Contains(image.Platforms, platform) {
@@ -87,7 +94,7 @@ func newImageMap(i Images, lock *bundle.Lock, platform string) (*imageMap, error
 			if err != nil {
 				return nil, err
 			}
-			m.targets[reference], m.of[reference] = target, image.Components
+			m.targets[reference], m.of[reference], m.vendors[reference] = target, image.Components, upstreamOf(image)
 			m.digests[image.Digest] = target
 			if image.Upstream != "" {
 				m.digests[image.Upstream] = target
@@ -97,7 +104,7 @@ func newImageMap(i Images, lock *bundle.Lock, platform string) (*imageMap, error
 	for _, pattern := range i.Allow {
 		m.allow = append(m.allow, anyText(pattern))
 	}
-	return m, m.replace(i.Replace)
+	return m, m.replace(i.Replace, recorded)
 }
 
 func anyText(pattern string) *regexp.Regexp {
@@ -129,27 +136,6 @@ func ExpandedReference(prefix, reference string, d digest.Digest) (string, error
 		return "", fmt.Errorf("expanding %s: %w", reference, err)
 	}
 	return expanded, nil
-}
-
-// replace puts the site's images in the place of others. A name that nobody
-// uses is an error: most often it is misspelt, or its image left the release.
-func (m *imageMap) replace(list []bundle.ReplaceImage) error {
-	for _, r := range list {
-		name, err := ref.Normalize(r.Name)
-		if err != nil {
-			return &UsageError{Reason: "the site file's images.replace: " + err.Error()}
-		}
-		if _, known := m.targets[name]; !known {
-			return &UsageError{Reason: fmt.Sprintf("the site file's images.replace names %s, which the lock does not have", r.Name)}
-		}
-		to := r.NewName
-		if to == "" {
-			to, _, _ = strings.Cut(m.targets[name], "@")
-		}
-		m.targets[name] = to + "@" + r.Digest.String()
-		m.replaced[name] = r
-	}
-	return nil
 }
 
 // locate returns what takes the place of a normalised reference. A reference
@@ -184,6 +170,9 @@ func (m *imageMap) digest(component string) digest.Digest {
 			lines = append(lines, reference+" "+target+"\n")
 		}
 	}
+	if m.pull != "" {
+		lines = append(lines, "pull secret "+m.pull+"\n")
+	}
 	slices.Sort(lines)
 	return digest.FromString("waybill image map v1\n" + strings.Join(lines, ""))
 }
@@ -195,6 +184,9 @@ func (m *imageMap) allowed(reference string) bool {
 // prepareImages makes the image map of an analysis.
 func (r *Runner) prepareImages(ctx context.Context, a *analysis) error {
 	if a.req.Images.keep() {
+		if site := a.req.Site; site != nil && site.Images != nil && len(site.Images.Replace) > 0 {
+			a.warn("images are kept as charts write them; the site file's images.replace is not used")
+		}
 		return nil
 	}
 	lock := a.req.Source.Lock
@@ -209,8 +201,15 @@ func (r *Runner) prepareImages(ctx context.Context, a *analysis) error {
 		}
 	}
 	var err error
-	if a.images, err = newImageMap(a.req.Images, lock, platform); err != nil {
+	if a.images, err = newImageMap(a.req.Images, lock, platform, a.record().replaced()); err != nil {
 		return err
+	}
+	a.images.pull = a.pull.attached()
+	a.plan.Replaced = a.images.replacements
+	for _, one := range a.plan.Replaced {
+		if one.Ended {
+			a.warn("%s; remove it from the site file's images.replace", one)
+		}
 	}
 	a.checkPullable(ctx)
 	return ctx.Err()

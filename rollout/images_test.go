@@ -41,7 +41,7 @@ func TestWhereReferencesLead(t *testing.T) {
 			"docker.io/library/nginx:1.27", "site.example/r@" + digestC.String()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := newImageMap(tc.images, lock, "")
+			m, err := newImageMap(tc.images, lock, "", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestWhereReferencesLead(t *testing.T) {
 			}
 		})
 	}
-	if _, err := newImageMap(Images{Repository: "r.example/r", Replace: []bundle.ReplaceImage{{Name: "nginx:9", Digest: digestC}}}, lock, ""); err == nil || !strings.Contains(err.Error(), "nginx:9") {
+	if _, err := newImageMap(Images{Repository: "r.example/r", Replace: []bundle.ReplaceImage{{Name: "nginx:9", Digest: digestC}}}, lock, "", nil); err == nil || !strings.Contains(err.Error(), "nginx:9") {
 		t.Errorf("replacing what is not there: %v", err)
 	}
 }
@@ -59,7 +59,7 @@ func TestWhereReferencesLead(t *testing.T) {
 // with those.
 func TestImageMapDigestIsOfOneComponent(t *testing.T) {
 	digests := func(lock *bundle.Lock) (web, db digest.Digest) {
-		m, err := newImageMap(Images{Repository: "site.example/r"}, lock, "")
+		m, err := newImageMap(Images{Repository: "site.example/r"}, lock, "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestFlatBundlesServeTheNodesPlatform(t *testing.T) {
 		t.Fatal("flat is not told from nested")
 	}
 	for platform, want := range map[string]digest.Digest{"linux/amd64": digestA, "linux/arm64": digestB} {
-		m, err := newImageMap(Images{Repository: "site.example/r"}, lock, platform)
+		m, err := newImageMap(Images{Repository: "site.example/r"}, lock, platform, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,6 +64,11 @@ func (r *Runner) installHeld(ctx context.Context, h *holding, req *Request) (*Ou
 	}
 	rec := t.firstRecord()
 	data, err := rec.encode()
+	if err == nil && len(data) > recordLimit/2 && len(rec.Images) > 0 {
+		t.outcome.Warnings = append(t.outcome.Warnings, fmt.Sprintf("the record has no room for the release's images; `apply images %s` will not know them", a.instance))
+		rec.Images, rec.ImagesLeftOut = nil, true
+		data, err = rec.encode()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -122,8 +127,9 @@ func (t *attempt) firstRecord() *Record {
 	for _, s := range a.subjects {
 		rec.Components = append(rec.Components, s.entry(rec))
 	}
+	a.recordImages(rec)
 	if old := a.record(); old != nil {
-		rec.Namespaces = old.Namespaces
+		rec.Namespaces, rec.PullSecrets = old.Namespaces, old.PullSecrets
 		if rec.Site == "" {
 			rec.Site = old.Site
 		}
@@ -149,6 +155,7 @@ func (s *subject) entry(rec *Record) ComponentRecord {
 	case ActionUnchanged:
 		e.Outcome, e.Version, e.Bundle = OutcomeUnchanged, rec.Version, rec.Bundle
 		e.HelmBefore, e.HelmPending = e.HelmAfter, e.HelmAfter
+		e.PullSecret, e.PodNamespaces = s.pullSecret, s.podNamespaces
 	case ActionDisabled, ActionNotSelected:
 		e.Outcome = OutcomeKept
 		if !s.previous.touched() {

@@ -20,27 +20,29 @@ const (
 // Plan is what an install would do. It is plain data, in the order of the
 // release file.
 type Plan struct {
-	Instance       string             `json:"instance"`
-	Release        string             `json:"release"`
-	Version        string             `json:"version"`
-	Bundle         digest.Digest      `json:"bundle,omitempty"` // empty when it is from a release file
-	ReleaseFile    digest.Digest      `json:"releaseFile,omitempty"`
-	Lock           digest.Digest      `json:"lock,omitempty"`
-	Location       string             `json:"reference,omitempty"`
-	Signer         string             `json:"signer,omitempty"`
-	Verification   string             `json:"verification,omitempty"`
-	Site           string             `json:"site,omitempty"`
-	StateNamespace string             `json:"stateNamespace"`
-	Cluster        string             `json:"cluster"`             // version of the server
-	Installed      string             `json:"installed,omitempty"` // version recorded now
-	Revision       int                `json:"revision"`            // of the record an install would write
-	Change         bool               `json:"change"`              // whether an install would write anything
-	Reasons        []string           `json:"reasons,omitempty"`   // for the change, beyond the components'
-	Namespaces     []PlannedNamespace `json:"namespaces"`
-	Components     []PlannedComponent `json:"components"`
-	Heals          []Heal             `json:"heals,omitempty"`
-	Warnings       []string           `json:"warnings,omitempty"`
-	Refusals       []Refusal          `json:"refusals,omitempty"`
+	Instance       string              `json:"instance"`
+	Release        string              `json:"release"`
+	Version        string              `json:"version"`
+	Bundle         digest.Digest       `json:"bundle,omitempty"` // empty when it is from a release file
+	ReleaseFile    digest.Digest       `json:"releaseFile,omitempty"`
+	Lock           digest.Digest       `json:"lock,omitempty"`
+	Location       string              `json:"reference,omitempty"`
+	Signer         string              `json:"signer,omitempty"`
+	Verification   string              `json:"verification,omitempty"`
+	Site           string              `json:"site,omitempty"`
+	StateNamespace string              `json:"stateNamespace"`
+	Cluster        string              `json:"cluster"`             // version of the server
+	Installed      string              `json:"installed,omitempty"` // version recorded now
+	Revision       int                 `json:"revision"`            // of the record an install would write
+	Change         bool                `json:"change"`              // whether an install would write anything
+	Reasons        []string            `json:"reasons,omitempty"`   // for the change, beyond the components'
+	Namespaces     []PlannedNamespace  `json:"namespaces"`
+	Components     []PlannedComponent  `json:"components"`
+	PullSecrets    []PlannedPullSecret `json:"pullSecrets,omitempty"`
+	Replaced       []Replacement       `json:"replaced,omitempty"`
+	Heals          []Heal              `json:"heals,omitempty"`
+	Warnings       []string            `json:"warnings,omitempty"`
+	Refusals       []Refusal           `json:"refusals,omitempty"`
 }
 
 // PlannedNamespace is a namespace that the plan needs.

@@ -72,6 +72,14 @@ type Record struct {
 	ClusterDigest  digest.Digest     `json:"clusterDigest,omitempty"`
 	Namespaces     []string          `json:"namespaces,omitempty"` // created for this instance, by any attempt
 	Components     []ComponentRecord `json:"components"`           // in the order of installing
+	// PullSecrets are the places where attempts may have brought a pull secret.
+	PullSecrets []PullSecretPlace `json:"pullSecrets,omitempty"`
+	Replaced    []Replacement     `json:"replaced,omitempty"`
+	// Images are those of the bundles that components stand from, AllowedImages
+	// the patterns of others that the site accepts.
+	Images        []RecordedImage `json:"images,omitempty"`
+	ImagesLeftOut bool            `json:"imagesLeftOut,omitempty"` // they are too many for a Secret
+	AllowedImages []string        `json:"allowedImages,omitempty"`
 }
 
 // ComponentRecord is what is known of one component. Chart, Values, Images,
@@ -90,6 +98,10 @@ type ComponentRecord struct {
 	ChartDigest  digest.Digest `json:"chartDigest,omitempty"`
 	Values       digest.Digest `json:"values,omitempty"`
 	Images       digest.Digest `json:"images,omitempty"`
+	// PullSecret is attached to its pods; PodNamespaces are those beside
+	// Namespace in which it has pods.
+	PullSecret    string   `json:"pullSecret,omitempty"`
+	PodNamespaces []string `json:"podNamespaces,omitempty"`
 	// Cluster is the digest of the cluster's version and kinds that the
 	// component was last found to be right for.
 	Cluster digest.Digest `json:"cluster,omitempty"`

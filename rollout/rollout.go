@@ -152,13 +152,14 @@ type Runner struct {
 	times          leaseTimes
 	poll           time.Duration // between two looks at a namespace that is going
 	cleanup        time.Duration // for what is still to be done after an interruption
+	accountWait    time.Duration // for the default ServiceAccount of a new namespace
 }
 
 // NewRunner returns a runner. It asks nothing of the cluster.
 func NewRunner(cfg Config) *Runner {
 	r := &Runner{
 		client: cfg.Client, charts: cfg.Charts, now: cfg.Now, holder: cfg.Holder, stateNamespace: cfg.StateNamespace,
-		events: cfg.Events, times: defaultLeaseTimes, poll: time.Second, cleanup: 30 * time.Second,
+		events: cfg.Events, times: defaultLeaseTimes, poll: time.Second, cleanup: 30 * time.Second, accountWait: 30 * time.Second,
 	}
 	if r.now == nil {
 		r.now = time.Now

@@ -32,6 +32,7 @@ type component struct {
 	archive      []byte
 	locate       func(string) (string, bool) // of image references; nil keeps them
 	images       digest.Digest               // of the image map as far as it is used here
+	pullSecret   string                      // attached to what is sent; empty for none
 	keepHistory  int
 }
 
@@ -45,7 +46,7 @@ func (c *component) helm(instance, mark string) HelmComponent {
 		timeout = bundle.DefaultTimeout
 	}
 	return HelmComponent{
-		Name: c.Name, Archive: c.archive, HelmRelease: c.helmRelease, Namespace: c.namespace, Values: c.values, Locate: c.locate,
+		Name: c.Name, Archive: c.archive, HelmRelease: c.helmRelease, Namespace: c.namespace, Values: c.values, Locate: c.locate, PullSecret: c.pullSecret,
 		CRDs: c.CRDPolicy(), Timeout: timeout, Mark: mark, KeepHistory: c.keepHistory,
 		Labels: map[string]string{LabelInstance: instance, LabelComponent: c.Name},
 	}

@@ -35,6 +35,7 @@ type InstanceStatus struct {
 	Holder       *LeaseHolder      `json:"holder,omitempty"` // who works on it now
 	Cluster      string            `json:"cluster,omitempty"`
 	Namespaces   []string          `json:"namespaces,omitempty"` // created for it
+	Replaced     []Replacement     `json:"replaced,omitempty"`   // by images of the site
 	Components   []ComponentStatus `json:"components"`
 	Warnings     []string          `json:"warnings,omitempty"`
 }
@@ -163,7 +164,7 @@ func statusOf(rec *Record) *InstanceStatus {
 		Instance: rec.Instance, Release: rec.Release, Version: rec.Version, Bundle: rec.Bundle, Location: rec.Location, Signer: rec.Signer,
 		ReleaseFile: rec.ReleaseFile, Lock: rec.Lock,
 		Verification: rec.Verification, Site: rec.Site, Revision: rec.Revision, Action: rec.Action, Status: rec.Status, Reason: rec.Reason,
-		Started: rec.Started, Ended: rec.Ended, Cluster: rec.ClusterVersion, Namespaces: rec.Namespaces, Components: []ComponentStatus{},
+		Started: rec.Started, Ended: rec.Ended, Cluster: rec.ClusterVersion, Namespaces: rec.Namespaces, Replaced: rec.Replaced, Components: []ComponentStatus{},
 	}
 	for _, c := range rec.Components {
 		status.Components = append(status.Components, ComponentStatus{

@@ -234,6 +234,9 @@ func (u *uninstall) carryOut(ctx context.Context, h *holding, healed []Heal) (*O
 			first = fmt.Errorf("component %s: %w", one.Name, err)
 		}
 	}
+	if first == nil && ctx.Err() == nil {
+		first = u.runner.dropPullSecrets(ctx, u.record, u.update)
+	}
 	return u.end(ctx, first)
 }
 

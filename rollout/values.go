@@ -77,7 +77,8 @@ type Composed struct {
 	Layers      []Layer // of values, the last wins
 	// Locate gives the reference to send in place of a normalised image
 	// reference; nil sends what the chart says.
-	Locate func(normalized string) (reference string, ok bool)
+	Locate     func(normalized string) (reference string, ok bool)
+	PullSecret string // attached to pods and ServiceAccounts that are sent
 	// Skipped are the valuesFrom that were not read, for lack of a cluster.
 	Skipped []string
 }
@@ -91,7 +92,11 @@ func Compose(ctx context.Context, req Request, r *Runner) ([]Composed, error) {
 	if err != nil {
 		return nil, err
 	}
-	images, err := newImageMap(req.Images, req.Source.Lock, "")
+	recorded, err := r.recordedReplacements(ctx, &req)
+	if err != nil {
+		return nil, err
+	}
+	images, err := newImageMap(req.Images, req.Source.Lock, "", recorded)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +105,7 @@ func Compose(ctx context.Context, req Request, r *Runner) ([]Composed, error) {
 		if !c.active() {
 			continue
 		}
-		one := Composed{Name: c.Name, HelmRelease: c.helmRelease, Namespace: c.namespace, CRDs: c.CRDPolicy(), Locate: images.locator()}
+		one := Composed{Name: c.Name, HelmRelease: c.helmRelease, Namespace: c.namespace, CRDs: c.CRDPolicy(), Locate: images.locator(), PullSecret: req.pullSecret().attached()}
 		var found fromCluster
 		if r == nil {
 			for _, from := range c.site.ValuesFrom {
@@ -119,6 +124,23 @@ func Compose(ctx context.Context, req Request, r *Runner) ([]Composed, error) {
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+// recordedReplacements are those that the instance's record has; a nil runner
+// knows of none.
+func (r *Runner) recordedReplacements(ctx context.Context, req *Request) ([]Replacement, error) {
+	if r == nil || len(req.Images.Replace) == 0 {
+		return nil, nil
+	}
+	instance, err := req.instance()
+	if err != nil {
+		return nil, err
+	}
+	latest, err := store{client: r.client, namespace: r.state(req.Site)}.latest(ctx, instance)
+	if err != nil || latest == nil {
+		return nil, recordRefusal(err)
+	}
+	return latest.record.Replaced, nil
 }
 
 // namespaceOf is the namespace that values are read from: the component's,

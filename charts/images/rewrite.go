@@ -18,16 +18,25 @@ import (
 type Rewriter struct {
 	// Locate gives the reference to use in place of a normalised one.
 	Locate func(normalized string) (reference string, ok bool)
+	// PullSecret is the name of a Secret that pods pull with: it is added to
+	// pods' specs and to ServiceAccounts. Empty: none is.
+	PullSecret string
 
 	Changes []Change
 	Unknown []Use // images of containers that Locate does not know
 	Stuck   []Use // known images in parts that have no place for a digest
 	Similar []Use // texts elsewhere that read as references and that Locate does not know
 
-	place place
+	// Namespaces are those of objects with pods, as they are written, "" for
+	// the Helm release's own.
+	Namespaces []string
+
+	place     place
+	namespace string // of the object at hand
 }
 
-// A Change is one reference that was put in the place of another.
+// A Change is one reference that was put in the place of another, or, without
+// From, the pull secret that was added.
 type Change struct {
 	Object, Template, Path string
 	From, To               string // the whole texts
@@ -87,7 +96,10 @@ func (r *Rewriter) object(template string, node *yaml.Node) {
 		return
 	}
 	r.place = place{object: kind + "/" + scalar(child(child(node, "metadata"), "name")), template: template, kind: inObject}
+	r.namespace = scalar(child(child(node, "metadata"), "namespace"))
 	switch {
+	case kind == "ServiceAccount" && apiVersion == "v1" && r.PullSecret != "":
+		r.attach(node, "")
 	case kind == "CustomResourceDefinition":
 		r.place.kind = inSchema
 	case (kind == "ConfigMap" || kind == "Secret") && apiVersion == "v1":
@@ -116,7 +128,7 @@ func (r *Rewriter) walk(node *yaml.Node, key, path string) {
 }
 
 func (r *Rewriter) mapping(node *yaml.Node, key, path string) {
-	done := r.parts(node, key, path)
+	done, pod := r.parts(node, key, path), false
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, value := node.Content[i].Value, node.Content[i+1]
 		here := join(path, name)
@@ -126,6 +138,9 @@ func (r *Rewriter) mapping(node *yaml.Node, key, path string) {
 			for i, item := range value.Content {
 				r.container(item, itemPath(here, item, i))
 			}
+			if name == "containers" {
+				pod = true
+			}
 		case name == "volumes" && value.Kind == yaml.SequenceNode:
 			r.volumes(value, here)
 		case name == "default" && r.place.kind == inSchema:
@@ -133,6 +148,9 @@ func (r *Rewriter) mapping(node *yaml.Node, key, path string) {
 		default:
 			r.walk(value, name, here)
 		}
+	}
+	if pod {
+		r.attachToPod(node, path)
 	}
 }
 

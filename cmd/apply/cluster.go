@@ -202,9 +202,19 @@ func (h helm) Uninstall(ctx context.Context, c rollout.HelmComponent) error {
 	return clusterError(h.cluster.Uninstall(ctx, component))
 }
 
+func (h helm) Origin(ctx context.Context, object rollout.ObjectName) (*rollout.ObjectOrigin, error) {
+	origin, err := h.cluster.Origin(ctx, charts.ObjectRef(object))
+	if err != nil || origin == nil {
+		return nil, clusterError(err)
+	}
+	return &rollout.ObjectOrigin{
+		HelmRelease: origin.HelmRelease, HelmNamespace: origin.HelmNamespace, Mark: origin.Mark, Owner: (*rollout.ObjectName)(origin.Owner),
+	}, nil
+}
+
 func (h helm) component(c rollout.HelmComponent) (charts.Component, error) {
 	component := charts.Component{ // without the component's name: rollout says it
-		HelmRelease: c.HelmRelease, Namespace: c.Namespace, Values: c.Values, Locate: c.Locate,
+		HelmRelease: c.HelmRelease, Namespace: c.Namespace, Values: c.Values, Locate: c.Locate, PullSecret: c.PullSecret,
 		CRDs: c.CRDs, Timeout: c.Timeout, Labels: c.Labels, Mark: c.Mark, HistoryMax: c.KeepHistory,
 	}
 	if c.Archive == nil {

@@ -27,7 +27,7 @@ func diffs(ctx context.Context, runner *rollout.Runner, cluster *charts.Cluster,
 		}
 		preview, err := cluster.Preview(ctx, charts.Component{
 			Name: component.Name, Chart: chart, HelmRelease: component.HelmRelease, Namespace: component.Namespace,
-			Values: values, CRDs: component.CRDs, Locate: component.Locate,
+			Values: values, CRDs: component.CRDs, Locate: component.Locate, PullSecret: component.PullSecret,
 		})
 		if err != nil {
 			return nil, clusterError(err)

@@ -96,8 +96,11 @@ func (s *source) chooseImages(c *cli.Context) error {
 			return err
 		}
 	}
-	if chosen.Prefix != "" || chosen.Repository != "" && !s.from(chosen.Repository) {
+	switch {
+	case chosen.Prefix != "", chosen.Repository != "" && !s.from(chosen.Repository):
 		chosen.Missing = s.missing
+	case chosen.Repository != "" && len(site.Replace) > 0:
+		chosen.Missing = s.missingReplacements
 	}
 	s.request.Images = chosen
 	return nil
@@ -140,6 +143,18 @@ func (s *source) missing(ctx context.Context, references []string) ([]string, ma
 	return missing, unasked
 }
 
+// missingReplacements asks for the site's images only: the bundle's are known to
+// be there.
+func (s *source) missingReplacements(ctx context.Context, references []string) ([]string, map[string]error) {
+	var asked []string
+	for _, reference := range references {
+		if slices.ContainsFunc(s.site.site.Images.Replace, func(r bundle.ReplaceImage) bool { return strings.HasSuffix(reference, "@"+r.Digest.String()) }) {
+			asked = append(asked, reference)
+		}
+	}
+	return s.missing(ctx, asked)
+}
+
 func (s *source) resolves(ctx context.Context, reference string) error {
 	r, err := ref.Parse(reference)
 	if err != nil {
@@ -173,6 +188,7 @@ func previewedImages(r charts.Rewritten) rollout.PreviewedImages {
 	for _, c := range r.Changes {
 		out.Changes = append(out.Changes, rollout.ImageChange{Object: c.Object, Path: c.Path, From: c.From, To: c.To})
 	}
+	out.Namespaces = r.Namespaces
 	out.Unknown, out.Stuck, out.Similar = imageUses(r.Unknown), imageUses(r.Stuck), imageUses(r.Similar)
 	return out
 }

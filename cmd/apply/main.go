@@ -38,14 +38,14 @@ func program() flags.Program {
 		Version:  flags.Version,
 		Now:      time.Now,
 		Fallback: installWord,
-		Later:    []string{"rollback", "drift", "images", "follow", "--plan", "--plan-out"},
+		Later:    []string{"rollback", "drift", "follow", "--plan", "--plan-out"},
 		Words:    map[string]string{"delete": "uninstall", "list": "status", "diff": "plan"},
 		Values: map[string][]string{
 			"on-failure": onFailure(), "images": {"relocate", "expand:", "keep"},
 		},
 		Arguments: map[string][]string{"completion": flags.Shells()},
 		Commands: []*cli.Command{
-			planCommand(), installCommand(), statusCommand(), historyCommand(), siteCommand(),
+			planCommand(), installCommand(), statusCommand(), historyCommand(), siteCommand(), imagesCommand(),
 			uninstallCommand(), renderCommand(), valuesCommand(), flags.CompletionCommand(), flags.VersionCommand("apply"),
 		},
 	}

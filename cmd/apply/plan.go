@@ -131,8 +131,11 @@ func printPlan(out io.Writer, talk *ui.Talk, p planResult, form flags.Form) erro
 	}
 	for _, component := range p.Components {
 		for _, image := range component.Images {
-			fmt.Fprintf(out, "  %s: %s, %s: %s -> %s\n", component.Name, image.Object, image.Path, image.From, image.To)
+			fmt.Fprintf(out, "  %s: %s, %s: %s -> %s\n", component.Name, image.Object, image.Path, orNone(image.From, "nothing"), image.To)
 		}
+	}
+	for _, one := range p.Replaced {
+		fmt.Fprintf(out, "  %s\n", one)
 	}
 	for _, reason := range p.Reasons {
 		fmt.Fprintf(out, "  %s\n", reason)

@@ -130,7 +130,7 @@ func renderer(c *cli.Context, cluster *charts.Cluster) renderFunc {
 				return nil, "", clusterError(err)
 			}
 			preview, err := cluster.Preview(ctx, charts.Component{
-				Chart: chart, HelmRelease: opts.HelmRelease, Namespace: opts.Namespace, Values: opts.Values, Locate: opts.Locate,
+				Chart: chart, HelmRelease: opts.HelmRelease, Namespace: opts.Namespace, Values: opts.Values, Locate: opts.Locate, PullSecret: opts.PullSecret,
 			})
 			if err != nil {
 				return nil, "", clusterError(err)
@@ -156,7 +156,7 @@ func renderOne(ctx context.Context, src *source, component rollout.Composed, ren
 		return renderedComponent{}, err
 	}
 	rendered, version, err := render(ctx, chart, charts.RenderOptions{
-		HelmRelease: component.HelmRelease, Namespace: component.Namespace, Values: values, Locate: component.Locate,
+		HelmRelease: component.HelmRelease, Namespace: component.Namespace, Values: values, Locate: component.Locate, PullSecret: component.PullSecret,
 	})
 	if err != nil {
 		return renderedComponent{}, fmt.Errorf("component %s: %w", component.Name, err)

@@ -140,19 +140,10 @@ func readSite(path string) (siteFile, error) {
 	return f, nil
 }
 
-// checkSite refuses what a site file may say and this version would not do.
+// checkSite refuses words of a site file that fit its schema and name nothing.
 func checkSite(path string, site *bundle.Site) error {
-	later := func(key string) error {
-		return &flags.UsageError{
-			Message: fmt.Sprintf("site file %s: %s comes with a later version of waybill", path, key),
-			Hint:    "leave it out",
-		}
-	}
 	if site.Images == nil {
 		return nil
-	}
-	if site.Images.PullSecret != nil {
-		return later("images.pullSecret")
 	}
 	if err := checkImageMode("site file "+path+": images.mode", site.Images.Mode); err != nil {
 		return err

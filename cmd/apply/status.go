@@ -94,6 +94,9 @@ func showStatus(c *cli.Context, runner *rollout.Runner, name string, form flags.
 	}
 	fmt.Fprintln(out, sourceText(s))
 	fmt.Fprintf(out, "signer: %s (verification: %s)\n", orNone(s.Signer, "none"), s.Verification)
+	for _, one := range s.Replaced {
+		fmt.Fprintln(out, one)
+	}
 	if s.Holder != nil {
 		fmt.Fprintf(out, "held by %s since %s\n", s.Holder.Holder, stamp(s.Holder.Since))
 	}
