@@ -53,6 +53,7 @@ type RunningContainer struct {
 	ImageID   string        `json:"imageID,omitempty"` // as the node says it; empty while there is none
 	Digest    digest.Digest `json:"digest,omitempty"`  // that the node names
 	State     string        `json:"state"`
+	Ending    bool          `json:"ending,omitempty"`    // its pod is being deleted, so it does not count as foreign
 	Reference string        `json:"reference,omitempty"` // of the bundle's lock
 }
 
@@ -166,7 +167,8 @@ func (l *podLook) pod(ctx context.Context, pod *corev1.Pod) error {
 		}
 		one.Digest = digestIn(one.ImageID)
 		one.State, one.Reference = l.known.judge(one.Image, one.Digest)
-		if one.State == ImageForeign {
+		one.Ending = pod.DeletionTimestamp != nil
+		if one.State == ImageForeign && !one.Ending {
 			l.out.Foreign++
 		}
 		l.out.Containers = append(l.out.Containers, one)

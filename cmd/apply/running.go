@@ -33,7 +33,7 @@ type foreignError struct {
 }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("%d containers of instance %s run images that are neither of the bundle nor known to the site file", e.count, e.instance)
+	return fmt.Sprintf("containers of instance %s that run images neither of the bundle nor known to the site file: %d", e.instance, e.count)
 }
 
 func (e *foreignError) ExitCode() int { return ui.ExitDiffers }
@@ -69,7 +69,11 @@ func printImages(c *cli.Context, found *rollout.RunningImages, form flags.Form) 
 		if runs == "" {
 			runs = "nothing yet, wants " + r.Image
 		}
-		table.Row(r.Namespace+"/"+r.Pod, r.Container, podOrigin(r), r.State, orNone(r.Reference, r.Image), runs)
+		state := r.State
+		if r.Ending {
+			state += " (ending)"
+		}
+		table.Row(r.Namespace+"/"+r.Pod, r.Container, podOrigin(r), state, orNone(r.Reference, r.Image), runs)
 	}
 	return table.Flush()
 }
