@@ -293,7 +293,7 @@ func (a *analysis) left(old *ComponentRecord) bool {
 func (a *analysis) reasons() []string {
 	rec, src := a.record(), a.req.Source
 	if rec == nil {
-		return []string{"nothing is installed yet"}
+		return append([]string{"nothing is installed yet"}, a.pullReasons()...)
 	}
 	var reasons []string
 	if rec.Status != StatusDone {

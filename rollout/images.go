@@ -232,6 +232,10 @@ func (a *analysis) checkPullable(ctx context.Context) {
 	}
 	missing, unasked := a.req.Images.Missing(ctx, targets)
 	for _, target := range missing {
+		if slices.ContainsFunc(a.images.replacements, func(r Replacement) bool { return !r.Ended && r.Reference == target }) {
+			a.refuse("image-missing", "the site file's images.replace puts %s in the place of %s, and its registry does not have it", target, names[target])
+			continue
+		}
 		a.refuse("image-missing", "nodes would pull %s as %s, which its registry does not have; copy the bundle there first", names[target], target)
 	}
 	if len(unasked) > 0 {
