@@ -66,8 +66,16 @@ func (s RecordSize) Advice() string {
 }
 
 // RecordSize says how large Helm's record of the rendered chart will be. The
-// rendering must be this chart's.
+// rendering must be this chart's; nil is for one that does not render yet: then
+// the chart alone is measured, which every record holds.
 func (c *Chart) RecordSize(rendered *Rendered) (RecordSize, error) {
+	if rendered == nil {
+		loaded, err := c.load()
+		if err != nil {
+			return RecordSize{}, &InvalidError{Chart: c.title(), Err: err}
+		}
+		rendered = &Rendered{record: &release.Release{Name: c.Name(), Chart: loaded}}
+	}
 	n, err := recordBytes(rendered.record)
 	if err != nil {
 		return RecordSize{}, fmt.Errorf("measuring the record of chart %s: %w", c.title(), err)

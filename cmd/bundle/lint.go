@@ -253,7 +253,7 @@ func checkCharts(file *releasefile.File, files map[string][]byte, packed map[str
 		rendered, err := chart.Render(renderOptions(c, values, file.Release))
 		if err != nil {
 			talk.Warnf("component %s does not render with the release's values for Kubernetes %s: %v", c.Name, charts.NewestKubeVersion(), err)
-			rendered = &charts.Rendered{}
+			rendered = nil
 		}
 		size, err := chart.RecordSize(rendered)
 		switch {

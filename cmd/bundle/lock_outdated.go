@@ -67,7 +67,7 @@ func behind(found []releasefile.Outdated) error {
 type outdatedError struct{ components []string }
 
 func (e *outdatedError) Error() string {
-	return fmt.Sprintf("%d locked charts are outdated: %s", len(e.components), strings.Join(e.components, ", "))
+	return "there is something newer, or something else, than is locked for " + strings.Join(e.components, ", ")
 }
 
 // ExitCode is that of differences.
