@@ -183,6 +183,15 @@ type item struct {
 	desc ocispec.Descriptor
 	data []byte
 	from content.Fetcher
+	of   string // what it is part of, for messages; may be empty
+}
+
+// name is the digest, and what it is part of.
+func (i item) name() string {
+	if i.of == "" {
+		return i.desc.Digest.String()
+	}
+	return i.of + ", " + i.desc.Digest.String()
 }
 
 func newPacking() *packing {
@@ -191,7 +200,7 @@ func newPacking() *packing {
 
 func (p *packing) blob(mediaType string, data []byte) ocispec.Descriptor {
 	desc := content.NewDescriptorFromBytes(mediaType, data)
-	p.blobs[desc.Digest] = item{desc: desc, data: data}
+	p.blobs[desc.Digest] = item{desc: desc, data: data, of: "the release"}
 	return desc
 }
 
@@ -284,9 +293,9 @@ func (p *packing) chart(ctx context.Context, chart Chart, locked LockedChart) er
 		return whose.wrong(desc.Digest, "holds the chart %s, locked is %s", layer.Digest, locked.Content)
 	}
 	for _, blob := range append([]ocispec.Descriptor{manifest.Config}, manifest.Layers...) {
-		p.blobs[blob.Digest] = item{desc: plain(blob), from: chart}
+		p.blobs[blob.Digest] = item{desc: plain(blob), from: chart, of: "chart " + whose.chart}
 	}
-	p.manifests[desc.Digest] = item{desc: plain(desc), data: data}
+	p.manifests[desc.Digest] = item{desc: plain(desc), data: data, of: "chart " + whose.chart}
 	return nil
 }
 

@@ -47,7 +47,7 @@ func pushItem(ctx context.Context, dst content.Storage, i item, opts BuildOption
 	tell(opts.OnPush, i.desc)
 	there, err := dst.Exists(ctx, i.desc)
 	if err != nil {
-		return fmt.Errorf("asking for %s: %w", i.desc.Digest, err)
+		return fmt.Errorf("asking for %s: %w", i.name(), err)
 	}
 	if there {
 		tell(opts.OnSkipped, i.desc)
@@ -60,7 +60,7 @@ func pushItem(ctx context.Context, dst content.Storage, i item, opts BuildOption
 		}
 	}
 	if err := dst.Push(ctx, i.desc, bytes.NewReader(data)); err != nil && !alreadyThere(err) {
-		return fmt.Errorf("pushing %s: %w", i.desc.Digest, err)
+		return fmt.Errorf("pushing %s: %w", i.name(), err)
 	}
 	tell(opts.OnPushed, i.desc)
 	return nil

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,7 +45,8 @@ func (t *idleTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		host: req.URL.Host, timeout: t.timeout, least: int64(float64(t.rate) * t.timeout.Seconds()),
 		answer: t.timeout + patienceOf(ctx), cancel: cancel, did: "sent",
 	}
-	out := req.Clone(context.WithValue(ctx, watchKey{}, watch))
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { watch.connected.Store(true) }}
+	out := req.Clone(httptrace.WithClientTrace(context.WithValue(ctx, watchKey{}, watch), trace))
 	if req.Body != nil && req.Body != http.NoBody {
 		out.Body = &idleRequestBody{ReadCloser: req.Body, watch: watch, left: req.ContentLength}
 		watch.did = "took"
@@ -97,6 +100,8 @@ type idleWatch struct {
 	answer  time.Duration // the timeout for an answer to all of the request
 	least   int64         // bytes in timeout
 	cancel  context.CancelCauseFunc
+
+	connected atomic.Bool
 
 	mu       sync.Mutex
 	leave    func()
@@ -179,12 +184,16 @@ func (w *idleWatch) isAnswered() bool {
 	return w.answerIn
 }
 
-// explain puts the cause where Go says only "context canceled".
+// explain puts the cause where Go says only "context canceled", and says of other
+// failures whether there was a connection.
 func (w *idleWatch) explain(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.fired != nil {
+	switch {
+	case w.fired != nil:
 		return w.fired
+	case w.connected.Load() && !errors.Is(err, context.Canceled):
+		return &lostError{err}
 	}
 	return err
 }

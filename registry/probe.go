@@ -157,6 +157,10 @@ func (p *remotePlace) probe(ctx context.Context) (*Target, error) {
 	ctx = auth.AppendRepositoryScope(ctx, p.repo.Reference, auth.ActionPull, auth.ActionPush)
 	u := &blobUpload{place: p}
 	err := u.begin(withClosedAnswer(ctx))
+	alive := isClosed(err) && p.answers(ctx)
+	if alive {
+		err = u.begin(withClosedAnswer(ctx)) // it may have been the way, once
+	}
 	if err == nil {
 		u.cancel(ctx)
 		return nil, nil
@@ -172,7 +176,7 @@ func (p *remotePlace) probe(ctx context.Context) (*Target, error) {
 		target.State = p.whoseFault(ctx)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		target.State, target.Status, target.Reason = TargetLogin, http.StatusUnauthorized, "unauthorized"
-	case isClosed(err) && p.answers(ctx):
+	case isClosed(err) && alive:
 		target.State = TargetClosed
 	default:
 		return nil, p.client.translate(err, asked{ref: p.name(), host: p.ref.Host, account: p.ref.Name(), what: "opening an upload"})

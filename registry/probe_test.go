@@ -47,7 +47,7 @@ func TestProbe(t *testing.T) {
 					asked++
 				}
 			}
-			if asked > 2 {
+			if asked > 4 {
 				t.Errorf("asked %d times for the same", asked)
 			}
 		})

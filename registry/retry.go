@@ -129,12 +129,27 @@ func triesFor(ctx context.Context, err error) int {
 		return 2
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return 3
+	case as[*lostError](err) && !isClosed(err):
+		return 3 // maybe it speaks another protocol
 	}
 	return math.MaxInt
 }
 
+// lostError is a connection that was there and failed. What net/http says of it
+// has no type of its own, in most cases.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string { return e.err.Error() }
+func (e *lostError) Unwrap() error { return e.err }
+
 // transient says whether a connection failed in a way that passes.
 func transient(err error) bool {
+	if as[*sourceError](err) {
+		return false // it was what should be sent that failed
+	}
+	if as[*lostError](err) {
+		return true
+	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
 		return dns.IsTimeout || dns.IsTemporary

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -55,7 +56,7 @@ func (c *Client) translate(err error, q asked) error {
 		return &DeniedError{Host: q.host, Ref: q.ref, What: q.named(), Status: http.StatusUnauthorized, Credentials: c.loginSource(q), Reason: printable(err.Error()), Err: err}
 	case errors.As(err, &transfer), isNetwork(err):
 		host := failedHost(err, q.host)
-		return &UnreachableError{Host: host, Ref: q.ref, What: q.named(), Reason: plainCause(err, host), Err: err}
+		return &UnreachableError{Host: host, Ref: q.ref, What: q.named(), Reason: plainCause(err, host), Err: withoutEnd(err)}
 	case q.reading:
 		return &ContentError{Ref: q.ref, Digest: q.digest, Reason: q.what + ": " + printable(err.Error()), Err: err}
 	}
@@ -71,6 +72,15 @@ type otherError struct {
 func (e *otherError) Error() string { return e.text }
 
 func (e *otherError) Unwrap() error { return e.err }
+
+// withoutEnd keeps a lost connection from being taken for the end of content that
+// is too short: io.EOF and io.ErrUnexpectedEOF mean either.
+func withoutEnd(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New(err.Error())
+	}
+	return err
+}
 
 // named is what was asked for when it says more than the place: it has a name of
 // its own.
@@ -217,6 +227,8 @@ func plainCause(err error, host string) string {
 		return fmt.Sprintf("looking up %q failed: %s", dns.Name, dns.Err)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
+	case isClosed(err):
+		return "closed the connection"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "speaks plain HTTP where TLS was expected"
 	}
