@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"math"
@@ -144,8 +145,8 @@ func (e *lostError) Unwrap() error { return e.err }
 
 // transient says whether a connection failed in a way that passes.
 func transient(err error) bool {
-	if as[*sourceError](err) {
-		return false // it was what should be sent that failed
+	if as[*sourceError](err) || as[tls.AlertError](err) {
+		return false // what should be sent failed; the host knows what it refuses
 	}
 	if as[*lostError](err) {
 		return true

@@ -227,6 +227,8 @@ func plainCause(err error, host string) string {
 		return fmt.Sprintf("looking up %q failed: %s", dns.Name, dns.Err)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "closed the connection within its answer (unexpected EOF)"
 	case isClosed(err):
 		return "closed the connection"
 	case errors.Is(err, http.ErrSchemeMismatch):
