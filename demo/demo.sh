@@ -1,115 +1,163 @@
 #!/usr/bin/env bash
-# Takes a sample release the whole way: lock, build, sign, verify, plan, install,
-# change, install again. It uses the cluster of your kubeconfig, or starts one of
-# its own, and ends and removes all that it started.
+# Shows the road from a release file to a running release, and to the next one:
+# builds the programs, starts a registry, packs, signs, verifies, plans, installs,
+# changes one chart, and installs again.
+#
+#   DEMO_CLUSTER   local: always in a cluster of its own; current: in that of your
+#                  kubeconfig, without asking. Otherwise the kubeconfig's cluster when
+#                  it answers (asked for on a terminal), else one of its own.
+#   DEMO_PROGRAMS  a folder with bundle, apply and cluster, instead of building them
+#
+# What it starts it ends, on an interrupt too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-here=$PWD
-work=$(mktemp -d)
-started=()
-installed=
+readonly state_namespace=waybill-demo-system
+work=$(mktemp -d "${TMPDIR:-/tmp}/waybill-demo.XXXXXX")
+started=()   # process ids
+installed=   # set once something may be in a cluster that is not ours
 
-cleanup() {
-	code=$?
-	trap - EXIT INT TERM
-	if [ -n "$installed" ]; then
-		echo "--- removing what was installed"
-		apply uninstall waybill-demo --yes || code=1
-	fi
-	for pid in ${started[@]+"${started[@]}"}; do
-		kill -INT "$pid" 2>/dev/null || true
-		wait "$pid" 2>/dev/null || true
-	done
-	rm -rf "$work"
-	exit "$code"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+bold= plain=
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' plain=$'\e[0m'; fi
 
-step() { printf '\n--- %s\n' "$*"; }
+say() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
 
-show() {
-	printf '$ %s\n' "$*"
+# run shows a command and runs it.
+run() {
+	printf '%s$ %s%s\n' "$bold" "$*" "$plain"
 	"$@"
 }
 
-# background FILE COMMAND…: starts a command and waits for its first line, which
-# goes to FILE.
-background() {
-	local out=$1
-	shift
-	"$@" >"$out" 2>"$out.log" &
-	local pid=$!
-	started+=("$pid")
-	until [ -s "$out" ]; do
-		if ! kill -0 "$pid" 2>/dev/null; then
-			cat "$out.log" >&2
-			exit 1
+finish() {
+	local code=$?
+	trap '' INT TERM
+	if [ -n "$installed" ]; then
+		say "taking the demo off the cluster"
+		apply uninstall waybill-demo --yes --quiet --state-namespace "$state_namespace" || true
+		local left="namespace/waybill-demo namespace/$state_namespace crd/greetings.demo.waybill.example"
+		if command -v kubectl >/dev/null; then
+			# shellcheck disable=SC2086 # they are words
+			kubectl delete --ignore-not-found $left || true
+		else
+			echo "what uninstall leaves, as it always does: $left"
 		fi
+	fi
+	for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done
+	for pid in "${started[@]}"; do wait "$pid" 2>/dev/null || true; done
+	rm -rf "$work"
+	[ "$code" -ne 0 ] || say "done; the registry, the cluster and the files of the demo are gone"
+	exit "$code"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# first_line waits for a program in the background to say where it is.
+first_line() { # PID FILE
+	until [ -s "$2" ]; do
+		kill -0 "$1" 2>/dev/null || { cat "$2.log" >&2; return 1; }
 		sleep 0.2
 	done
+	head -n 1 "$2"
 }
 
-step "building the programs (the first time several minutes)"
-make build
-export PATH="$here/bin:$PATH" COSIGN_PASSWORD=
-
-if [ -n "${KUBECONFIG:-}" ] || [ -e "$HOME/.kube/config" ]; then
-	step "using the cluster of your kubeconfig"
-	echo "Namespaces waybill-demo and waybill-system and one CRD are made there; the"
-	echo "CRD and the namespaces stay afterwards. Its nodes pull two small images."
-	if [ -t 0 ]; then
-		read -r -p "Go on? [y/N] " answer
-		case $answer in [yY]*) ;; *) exit 0 ;; esac
+build_programs() {
+	if [ -n "${DEMO_PROGRAMS:-}" ]; then
+		PATH=$DEMO_PROGRAMS:$PATH
+		return
 	fi
-else
-	step "no kubeconfig: starting a cluster on this machine"
-	echo "It is a real API server whose nodes only pretend to run pods. Building it takes ten"
-	echo "to twenty minutes the first time, and ten seconds later on."
-	go run ./test/cluster/cmd/cluster build
-	go build -o "$work/cluster" ./test/cluster/cmd/cluster
-	background "$work/cluster.out" "$work/cluster" up "$work/cluster.d"
-	KUBECONFIG=$(head -n 1 "$work/cluster.out")
+	say "building the programs: three to ten minutes the first time, seconds afterwards"
+	run make build
+	PATH=$PWD/bin:$PATH
+}
+
+start_registry() {
+	say "starting the embedded registry over an empty folder"
+	echo "\$ bundle serve $work/registry --listen 127.0.0.1:0 &"
+	bundle serve "$work/registry" --listen 127.0.0.1:0 >"$work/serve" 2>"$work/serve.log" &
+	started+=($!)
+	registry=$(first_line $! "$work/serve")
+	registry=${registry#*://}
+	echo "$registry"
+}
+
+# current_cluster names the kubeconfig's cluster when it answers.
+current_cluster() {
+	local config=${KUBECONFIG:-$HOME/.kube/config}
+	config=${config%%:*}
+	[ -s "$config" ] || return 1
+	apply status --quiet --state-namespace "$state_namespace" >/dev/null 2>&1 || return 1
+	echo "context $(sed -n 's/^current-context: *//p' "$config") of $config"
+}
+
+choose_cluster() {
+	local current= answer
+	if [ "${DEMO_CLUSTER:-}" != local ]; then current=$(current_cluster) || true; fi
+	if [ -n "$current" ] && [ -z "${DEMO_CLUSTER:-}" ] && [ -t 0 ]; then
+		read -r -p "Install the demo into $current? [y/N: into a cluster of its own] " answer
+		[ "$answer" = y ] || [ "$answer" = yes ] || current=
+	fi
+	if [ -n "$current" ]; then
+		say "the cluster: $current; namespaces waybill-demo and $state_namespace"
+		installed=yes
+		return
+	fi
+	[ "${DEMO_CLUSTER:-}" != current ] || { echo "the kubeconfig's cluster does not answer" >&2; exit 1; }
+	start_cluster
+}
+
+start_cluster() {
+	say "the cluster: one of its own, whose pods are pretended. Building etcd, kube-apiserver and kube-controller-manager takes 15 to 30 minutes the first time; starting it ten seconds"
+	if [ -z "${DEMO_PROGRAMS:-}" ]; then go build -o "$work/bin/cluster" ./test/cluster/cmd/cluster; fi
+	PATH=$work/bin:$PATH cluster build >/dev/null
+	PATH=$work/bin:$PATH cluster up "$work/cluster" >"$work/up" 2>"$work/up.log" &
+	started+=($!)
+	KUBECONFIG=$(first_line $! "$work/up")
 	export KUBECONFIG
-fi
+	echo "KUBECONFIG=$KUBECONFIG"
+}
 
-step "starting a registry over a folder"
-background "$work/registry.out" bundle serve "$work/registry" --listen 127.0.0.1:0
-registry=$(sed -n '1s|.*://||p' "$work/registry.out")
-echo "bundle serve $work/registry: $registry"
+pack() {
+	run bundle lint
+	run bundle lock --no-images
+	run bundle build --no-images --signing-key demo.key -t "oci://$registry/waybill-demo"
+}
 
-step "a key, and the release"
-cp -R demo/release.yaml demo/charts "$work/"
+build_programs
+cp -R demo/release.yaml demo/charts "$work"
+start_registry
 cd "$work"
-show bundle keygen
-show bundle lint
-show bundle lock --no-images
+export COSIGN_PASSWORD=  # of a key that lives as long as the demo
 
-step "build, publish, sign, then tag"
-show bundle build --no-images --signing-key cosign.key -t "oci://$registry/waybill-demo"
-show bundle verify "oci://$registry/waybill-demo:1.0.0" --key cosign.pub
-show bundle inspect "oci://$registry/waybill-demo:1.0.0" --key cosign.pub
+say "packing and signing release 1.0.0: four charts (release.yaml is demo/release.yaml)"
+run bundle keygen --prefix demo
+pack
+run bundle verify "oci://$registry/waybill-demo:1.0.0" --key demo.pub
+run bundle inspect "oci://$registry/waybill-demo:1.0.0" --key demo.pub
 
-step "plan, then install"
-show apply plan "oci://$registry/waybill-demo:1.0.0" --key cosign.pub
-installed=yes
-show apply install "oci://$registry/waybill-demo:1.0.0" --key cosign.pub
-show apply status waybill-demo
+cd "$OLDPWD"
+choose_cluster
+cd "$work"
 
-step "once more: nothing to do"
-show apply install "oci://$registry/waybill-demo:1.0.0" --key cosign.pub
+readonly flags=(--key demo.pub --state-namespace "$state_namespace")
+say "installing it: kinds and database first, then clock, and web, which needs database"
+run apply plan "oci://$registry/waybill-demo:1.0.0" "${flags[@]}"
+run apply install "oci://$registry/waybill-demo:1.0.0" "${flags[@]}"
+run apply status waybill-demo --state-namespace "$state_namespace"
 
-step "version 1.1.0: web says something else"
-sed -i.old -e 's/^version: 1.0.0/version: 1.1.0/' -e 's/greeting: hello/greeting: good morning/' release.yaml
-show bundle lock --no-images
-show bundle build --no-images --signing-key cosign.key -t "oci://$registry/waybill-demo"
-show apply plan "oci://$registry/waybill-demo:1.1.0" --key cosign.pub --diff
-show apply install "oci://$registry/waybill-demo:1.1.0" --key cosign.pub
-show apply history waybill-demo
+say "once more: nothing to do"
+run apply install "oci://$registry/waybill-demo:1.0.0" "${flags[@]}"
 
-step "over a gap: the same bundle in one file"
-show bundle copy "oci://$registry/waybill-demo:1.1.0" waybill-demo-1.1.0.tar --key cosign.pub
-show bundle verify waybill-demo-1.1.0.tar --key cosign.pub
+say "release 1.1.0: another greeting of web, nothing else"
+run sed -i.bak -e 's/^version: 1.0.0/version: 1.1.0/' -e 's/greeting: hello/greeting: hello again/' release.yaml
+pack
+run apply plan "oci://$registry/waybill-demo:1.1.0" --diff "${flags[@]}"
+run apply install "oci://$registry/waybill-demo:1.1.0" "${flags[@]}"
 
-step "that was it"
+say "only web moved: its Helm revision is 2, the others' are 1"
+run apply status waybill-demo --state-namespace "$state_namespace"
+run apply history waybill-demo --state-namespace "$state_namespace"
+
+say "the same bundle as one file, to be carried over a gap"
+run bundle copy "oci://$registry/waybill-demo:1.1.0" waybill-demo-1.1.0.tar --key demo.pub
+run bundle verify waybill-demo-1.1.0.tar --key demo.pub
