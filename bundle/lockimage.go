@@ -239,11 +239,11 @@ func keep(entries []indexEntry, wanted []string) []indexEntry {
 
 // narrowed is the manifest that is left, or a new index of those that are.
 func narrowed(upstream ocispec.Descriptor, kept []indexEntry) (*ResolvedImage, error) {
-	real := slices.DeleteFunc(slices.Clone(kept), func(e indexEntry) bool { return len(e.platforms) == 0 })
-	if len(real) == 1 {
+	runnable := slices.DeleteFunc(slices.Clone(kept), func(e indexEntry) bool { return len(e.platforms) == 0 })
+	if len(runnable) == 1 {
 		return &ResolvedImage{
-			Images: []LockedImage{lockedAs(real[0].desc, real[0].platforms, upstream.Digest)},
-			Carry:  []ocispec.Descriptor{plain(real[0].desc)},
+			Images: []LockedImage{lockedAs(runnable[0].desc, runnable[0].platforms, upstream.Digest)},
+			Carry:  []ocispec.Descriptor{plain(runnable[0].desc)},
 		}, nil
 	}
 	index := rawIndex{SchemaVersion: 2, MediaType: upstream.MediaType}

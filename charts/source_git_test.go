@@ -192,7 +192,6 @@ type gitHost struct {
 	*httptest.Server
 	mu    sync.Mutex
 	log   []string // paths, and the scheme of the login
-	sent  []string // bodies of the requests for packs
 	fault func(http.ResponseWriter, *http.Request) bool
 }
 

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -165,7 +166,7 @@ func (m *manifestPacker) chart(src Source) (*Chart, error) {
 	const digits = 12
 	meta := fmt.Sprintf("apiVersion: v2\nname: %s\nversion: 0.0.0-h%s\ndescription: Kubernetes objects, sent as they were written\n",
 		src.Name, digest.FromBytes(plain).Encoded()[:digits])
-	files := append(m.files, tarball.File{Name: "Chart.yaml", Data: []byte(meta)})
+	files := append(slices.Clone(m.files), tarball.File{Name: "Chart.yaml", Data: []byte(meta)})
 	c, err := packFiles(title, src.Name, files)
 	if err != nil {
 		return nil, err

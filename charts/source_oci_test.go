@@ -167,7 +167,7 @@ func TestRegistryVersions(t *testing.T) {
 func pagedTags(t testing.TB, tags []string) *registrytest.Server {
 	t.Helper()
 	const page = 3
-	var reg *registrytest.Server
+	var reg *registrytest.Server //nolint:staticcheck // the fault needs it
 	reg = registrytest.New(t, registrytest.Options{Fault: func(r *http.Request) *registrytest.Fault {
 		if !strings.HasSuffix(r.URL.Path, "/tags/list") {
 			return nil

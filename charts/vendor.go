@@ -150,7 +150,7 @@ func (p *packing) folderNeed(trail []string, entry Dependency, below string, on 
 
 // fetchNeed fetches one dependency.
 func (f *finder) fetchNeed(ctx context.Context, p *packing, n need, pins []PinnedDependency) (*Chart, error) {
-	c, err := f.dependency(ctx, p, n, pins)
+	c, err := f.dependency(ctx, n, pins)
 	if err != nil {
 		return nil, &NeedError{Chart: p.name(), Dependency: n.entry.Name, Keys: unknownDependencyKeys(p.files), Err: err}
 	}
@@ -175,7 +175,7 @@ func (e *NeedError) Error() string {
 
 func (e *NeedError) Unwrap() error { return e.Err }
 
-func (f *finder) dependency(ctx context.Context, p *packing, n need, pins []PinnedDependency) (*Chart, error) {
+func (f *finder) dependency(ctx context.Context, n need, pins []PinnedDependency) (*Chart, error) {
 	version := n.entry.Version
 	if n.locked != nil {
 		version = n.locked.Version

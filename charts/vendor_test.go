@@ -75,7 +75,7 @@ func TestDependenciesAreVendored(t *testing.T) {
 		"nothing in the range":                  {parent(server.URL, strings.Replace(db, "1.x", "7.x", 1), ""), nil, nil, "dependency db of chart shop: REPO has no chart db 7.x; there is 2.0.0, 1.5.0, 1.0.0"},
 		"repository of another kind":            {parent("s3://charts", db, ""), nil, nil, `dependency db of chart shop: repository "s3://charts" is neither https://, http://, oci://, file:// nor @NAME`},
 		"misspelt key":                          {parent("", "- {name: db, version: 1.x, repostitory: https://charts.example}\n", ""), nil, nil, `chart shop 1.0.0 needs what its charts/ folder lacks: db 1.x; Chart.yaml: dependency db: unknown key "repostitory", did you mean "repository"?`},
-		"misspelt key of one that is absent":    {parent(server.URL, "- {name: db, version: 7.x, repository: REPO, conditon: db.enabled}\n", ""), nil, nil, `dependency db of chart shop: REPO has no chart db 7.x; there is 2.0.0, 1.5.0, 1.0.0; Chart.yaml: dependency db: unknown key "conditon", did you mean "condition"?`},
+		"misspelt key of one that is absent":    {parent(server.URL, "- {name: db, version: 7.x, repository: REPO, conditon: db.enabled}\n", ""), nil, nil, `dependency db of chart shop: REPO has no chart db 7.x; there is 2.0.0, 1.5.0, 1.0.0; Chart.yaml: dependency db: unknown key "conditon", did you mean "condition"?`}, //nolint:misspell // the fault itself
 		"a repository that needs an unset name": {parent("", "- {name: db, version: 1.x, repository: \"@stable\"}\n", ""), nil, nil, "dependency db of chart shop: repository \"@stable\" is not in Helm's repositories.yaml; `helm repo add stable URL` puts it there: "},
 	}
 	for name, test := range tests {

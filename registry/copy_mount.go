@@ -54,7 +54,7 @@ func (m *mounts) ask(ctx context.Context, desc ocispec.Descriptor) bool {
 	if err != nil {
 		return false
 	}
-	resp, err := m.to.do(req)
+	resp, err := m.to.do(req) //nolint:bodyclose // drained below
 	if err != nil {
 		return false
 	}

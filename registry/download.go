@@ -69,7 +69,7 @@ func (r *resumingReader) resume() error {
 	} else if r.done > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", r.done, r.desc.Size-1))
 	}
-	resp, err := r.place.do(req)
+	resp, err := r.place.do(req) //nolint:bodyclose // becomes the reader's, or is drained
 	if err != nil {
 		return err
 	}

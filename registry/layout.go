@@ -121,30 +121,29 @@ func (f folder) size(d digest.Digest) (int64, error) {
 
 func (f folder) Close() error { return nil }
 
-// write puts content under its digest: written beside, checked, then renamed. It
-// says whether the blob is new.
-func (f folder) write(desc ocispec.Descriptor, r io.Reader, place string) (isNew bool, err error) {
+// write puts content under its digest: written beside, checked, then renamed.
+func (f folder) write(desc ocispec.Descriptor, r io.Reader, place string) error {
 	path, err := f.path(desc.Digest)
 	if err != nil {
-		return false, err
+		return err
 	}
 	rc, err := checked(io.NopCloser(r), desc, "content for "+place)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if size, err := f.size(desc.Digest); err == nil && size == desc.Size {
-		return false, nil
+		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return false, fmt.Errorf("writing to %s: %w", place, plainPathError(err))
+		return fmt.Errorf("writing to %s: %w", place, plainPathError(err))
 	}
 	if err := writeBeside(path, func(w io.Writer) error { _, err := io.Copy(w, rc); return err }); err != nil {
 		if isOurs(err) {
-			return false, err
+			return err
 		}
-		return false, fmt.Errorf("writing %s to %s: %w", describe(desc), place, plainPathError(err))
+		return fmt.Errorf("writing %s to %s: %w", describe(desc), place, plainPathError(err))
 	}
-	return true, nil
+	return nil
 }
 
 // tempPrefix begins the names of files that are not whole yet.

@@ -123,9 +123,9 @@ func parseRegistryName(s string) (ref.Reference, error) {
 	return r, nil
 }
 
-// RegistryHost is the host in HOST or HOST/PATH as [Client.Login] reads it. A
+// HostOf is the host in HOST or HOST/PATH as [Client.Login] reads it. A
 // *LocationError when that names no registry.
-func RegistryHost(name string) (string, error) {
+func HostOf(name string) (string, error) {
 	r, err := parseRegistryName(name)
 	return r.Host, err
 }

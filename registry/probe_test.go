@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -43,7 +44,7 @@ func TestProbe(t *testing.T) {
 			}
 			asked := 0
 			for _, r := range reg.Requests() {
-				if r.Method == "POST" && strings.Contains(r.Path, "/v2/b/") && r.Authorization != "" {
+				if r.Method == http.MethodPost && strings.Contains(r.Path, "/v2/b/") && r.Authorization != "" {
 					asked++
 				}
 			}

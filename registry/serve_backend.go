@@ -196,7 +196,7 @@ func (s *store) pushManifest(ctx context.Context, repository, tag string, desc o
 	if err := s.checkParts(l); err != nil {
 		return "", err
 	}
-	if _, err := s.folder.write(desc, bytes.NewReader(data), s.place); err != nil {
+	if err := s.folder.write(desc, bytes.NewReader(data), s.place); err != nil {
 		return "", err
 	}
 	s.remember(desc.Digest, l)

@@ -502,7 +502,7 @@ func TestServeLogins(t *testing.T) {
 		user, password string
 		want           int
 	}{{"", "", 401}, {"me", "secret", 200}, {"me", "secret", 200}, {"me", "wrong", 401}, {"you", "secret", 401}, {"", "secret", 401}} {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", reg.URL+"/v2/", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, reg.URL+"/v2/", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

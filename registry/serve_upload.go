@@ -259,7 +259,7 @@ func (w *uploadWriter) moveTo(path string) error {
 }
 
 // pushBlob takes a blob that is sent in one piece.
-func (s *store) pushBlob(ctx context.Context, repository string, desc ocispec.Descriptor, r io.Reader) (ocispec.Descriptor, error) {
+func (s *store) pushBlob(_ context.Context, repository string, desc ocispec.Descriptor, r io.Reader) (ocispec.Descriptor, error) {
 	w, err := s.beginUpload(repository)
 	if err != nil {
 		return desc, err

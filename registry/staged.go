@@ -47,8 +47,7 @@ func (s *staged) Push(_ context.Context, desc ocispec.Descriptor, r io.Reader) e
 		}
 		r = bytes.NewReader(data)
 	}
-	_, err := s.into.write(desc, r, s.place)
-	return err
+	return s.into.write(desc, r, s.place)
 }
 
 func (s *staged) list(e ocispec.Descriptor) {

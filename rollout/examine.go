@@ -123,7 +123,7 @@ func (s *subject) decide(a *analysis) bool {
 		return false
 	}
 	s.planned.Action = ActionUpgrade
-	s.planned.Reasons = s.differences(a, newest)
+	s.planned.Reasons = s.differences(newest)
 	if len(s.planned.Reasons) > 0 {
 		return false
 	}
@@ -133,7 +133,7 @@ func (s *subject) decide(a *analysis) bool {
 
 // differences compares the component with the record and with Helm's newest
 // revision.
-func (s *subject) differences(a *analysis, newest HelmRevision) []string {
+func (s *subject) differences(newest HelmRevision) []string {
 	old := s.previous
 	if old == nil || old.HelmAfter == 0 {
 		return []string{"not recorded"}

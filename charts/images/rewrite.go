@@ -245,7 +245,7 @@ func (r *Rewriter) text(node *yaml.Node, key, path string) {
 		r.change(node, to, path)
 		return
 	}
-	if to := r.words(node.Value, path); to != node.Value {
+	if to := r.words(node.Value); to != node.Value {
 		r.change(node, to, path)
 	}
 }
@@ -273,7 +273,7 @@ func (r *Rewriter) locate(text, key, path string) (string, bool) {
 const breaks = " \t\r\n\"'`,;()|&<>\\{}[]="
 
 // words rewrites the words of a text that are references with a tag or digest.
-func (r *Rewriter) words(text, path string) string {
+func (r *Rewriter) words(text string) string {
 	var out strings.Builder
 	for text != "" {
 		at := strings.IndexAny(text, breaks)

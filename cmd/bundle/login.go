@@ -62,7 +62,7 @@ helper fails, 10 not reachable.`,
 
 // loginClient is a client whose credentials file need not be there yet.
 func loginClient(c *cli.Context, name string) (*registry.Client, error) {
-	host, err := registry.RegistryHost(name)
+	host, err := registry.HostOf(name)
 	if err != nil {
 		return nil, err
 	}

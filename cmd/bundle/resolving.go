@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -77,14 +78,15 @@ func problemsOf(err error) []problem {
 	if err == nil {
 		return nil
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the join itself, taken apart
 		var all []problem
 		for _, one := range joined.Unwrap() {
 			all = append(all, problemsOf(one)...)
 		}
 		return all
 	}
-	if one, ok := err.(*bundle.ComponentError); ok {
+	var one *bundle.ComponentError
+	if errors.As(err, &one) {
 		return []problem{{Component: one.Component, Message: one.Act + ": " + one.Err.Error()}}
 	}
 	return []problem{{Message: err.Error()}}

@@ -292,7 +292,7 @@ func ofChartSources(_ string, err error) (int, string, bool) {
 
 // movedComponents names the components whose chart is not what is locked.
 func movedComponents(err error) []string {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // walks the tree itself
 	case interface{ Unwrap() []error }:
 		var names []string
 		for _, one := range e.Unwrap() {
