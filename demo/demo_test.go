@@ -64,6 +64,7 @@ func TestDemo(t *testing.T) {
 		showsThatOnlyWebMoves(t, bin, "KUBECONFIG="+c.Kubeconfig(), "DEMO_CLUSTER=local")
 		wantNotInstalled(t, c)
 	})
+	t.Run("as the README says", func(t *testing.T) { readmeRuns(t, c, bin) })
 	t.Run("interrupted", func(t *testing.T) { endsWhatItStarted(t, bin) })
 }
 
@@ -107,6 +108,12 @@ func wantNothingLeft(t *testing.T, temp string) {
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 		t.Errorf("files are left: %v, %v", left, err)
 	}
+	wantNothingRunning(t, temp)
+}
+
+// wantNothingRunning looks for processes that were started with the folder.
+func wantNothingRunning(t *testing.T, temp string) {
+	t.Helper()
 	running, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)

@@ -222,7 +222,7 @@ func (p *Progress) counts() string {
 	case p.step.Unit == "":
 	case p.step.Items > 0:
 		parts = append(parts, fmt.Sprintf("%d of %s", p.items, Count(p.step.Items, p.step.Unit)))
-	default:
+	case p.items > 0:
 		parts = append(parts, Count(p.items, p.step.Unit))
 	}
 	switch {
