@@ -320,13 +320,6 @@ func TestSizeAndCount(t *testing.T) {
 	}
 }
 
-// CanDraw wants a terminal; what a test writes to is none.
-func TestCanDraw(t *testing.T) {
-	if CanDraw(&bytes.Buffer{}, func(string) string { return "" }) {
-		t.Error("a buffer is taken for a terminal")
-	}
-}
-
 // stamped notes when each line was written.
 type stamped struct {
 	mu   sync.Mutex

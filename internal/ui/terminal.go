@@ -13,9 +13,13 @@ func IsTerminal(stream any) bool {
 }
 
 // CanDraw says whether bars can be drawn on what is written to: a terminal that
-// can move its cursor and that somebody sits at. A build server may give a
-// terminal too; it says so in CI.
+// has a size, can move its cursor, and that somebody sits at. A build server may
+// give a terminal too; it says so in CI.
 func CanDraw(stream any, getenv func(string) string) bool {
 	ci := getenv("CI")
-	return IsTerminal(stream) && getenv("TERM") != "dumb" && (ci == "" || ci == "false")
+	if !IsTerminal(stream) || getenv("TERM") == "dumb" || ci != "" && ci != "false" {
+		return false
+	}
+	width, height, err := term.GetSize(int(stream.(*os.File).Fd()))
+	return err == nil && width > 0 && height > 0
 }
