@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -138,6 +139,25 @@ func TestUpload(t *testing.T) {
 			if got := steps(reg); got != "" {
 				t.Errorf("uploaded again: %s", got)
 			}
+		})
+	}
+}
+
+// A served folder takes chunks, and goes on where it is after a loss.
+func TestUploadToServedFolder(t *testing.T) {
+	for name, faults := range map[string][]*registrytest.Fault{
+		"no fault":        nil,
+		"lost chunks":     {nil, {Drop: true}, nil, {Drop: true}},
+		"part of a chunk": {nil, {Take: 700}, {Take: 200}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := registry.NewServer(location(t, "oci-layout:"+filepath.Join(t.TempDir(), "new")), registry.ServerOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			p, reg := random(t, 3500), registrytest.New(t, registrytest.Options{Handler: s, Fault: nth("PATCH", faults...)})
+			pushed(t, client(t, inChunks()), reg.Host, p, onceOnly(p))
 		})
 	}
 }
