@@ -104,8 +104,8 @@ func (r *copyRun) blob(ctx context.Context, n *copyNode) error {
 
 // send pushes a blob and says which side failed.
 func (r *copyRun) send(ctx context.Context, n *copyNode, rc io.ReadCloser) error {
-	defer rc.Close() // it was only read from
-	reader := &sourceReader{r: rc, onBytes: r.opts.OnBytes}
+	reader := &sourceReader{rc: rc, onBytes: r.opts.OnBytes, again: func() (io.ReadCloser, error) { return r.plan.src.Fetch(ctx, n.desc) }}
+	defer reader.Close() // it was only read from
 	err := r.dst.Push(ctx, n.desc, reader)
 	if err == nil {
 		return nil
@@ -114,24 +114,6 @@ func (r *copyRun) send(ctx context.Context, n *copyNode, rc io.ReadCloser) error
 		return r.source(n, "reading", reader.err)
 	}
 	return r.target(n, "writing", err)
-}
-
-// sourceReader keeps the source's failure apart from the target's.
-type sourceReader struct {
-	r       io.Reader
-	onBytes func(int)
-	err     error
-}
-
-func (s *sourceReader) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if n > 0 && s.onBytes != nil {
-		s.onBytes(n)
-	}
-	if err != nil && err != io.EOF {
-		s.err = err
-	}
-	return n, err
 }
 
 // manifest sees to it that a manifest is at the target, once all its parts are.

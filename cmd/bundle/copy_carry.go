@@ -17,6 +17,9 @@ import (
 
 // toAll copies to one place after the other and goes on past those that fail.
 func (c copier) toAll(ctx context.Context, destinations []destination, out io.Writer) error {
+	if err := c.probe(ctx, destinations); err != nil {
+		return err
+	}
 	result := c.result()
 	var failed []error
 	for i, d := range destinations {
@@ -43,6 +46,19 @@ func (c copier) toAll(ctx context.Context, destinations []destination, out io.Wr
 		}
 	}
 	return copyFailure(failed, len(destinations))
+}
+
+// probe finds out whether all destinations can be written to, before one of them
+// is.
+func (c copier) probe(ctx context.Context, destinations []destination) error {
+	if c.dryRun {
+		return nil
+	}
+	var to []registry.Location
+	for _, d := range destinations {
+		to = append(to, d.loc)
+	}
+	return c.client.Probe(ctx, to...)
 }
 
 // copyFailure is the error of a whole run: of one destination its own.
@@ -126,9 +142,6 @@ func (c copier) namesAt(ctx context.Context, loc registry.Location) (tagResolver
 // carry brings everything to one place: content, then what hangs on it, then it
 // is looked at as anybody would who opens it there, and the tag comes last.
 func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copiedTo, err error) {
-	if err := c.client.Probe(ctx, d.loc); err != nil {
-		return at, err
-	}
 	dst, err := c.client.Update(ctx, d.loc)
 	if err != nil {
 		return at, err
