@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -100,6 +101,36 @@ func TestTokenExpiresBeforeTheCommit(t *testing.T) {
 		if got := count(reg, http.MethodPut, "/uploads/", 401); got != 1 {
 			t.Errorf("%d commits were refused", got)
 		}
+	}
+}
+
+// A registry that looks at the token when it has the body, over a line on which a
+// body takes longer than a token is good: the blob goes up in pieces that don't.
+func TestTokenExpiresWithinABody(t *testing.T) {
+	const lifetime, bytesASecond = 1200 * time.Millisecond, 200_000
+	var reg *registrytest.Server
+	opts := shortLived(time.Hour)
+	opts.Fault = func(r *http.Request) *registrytest.Fault {
+		if r.Method != http.MethodPut && r.Method != http.MethodPatch {
+			return nil
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return &registrytest.Fault{Drop: true}
+		}
+		took := time.Duration(len(body)) * time.Second / bytesASecond
+		time.Sleep(took)
+		if took > lifetime {
+			return &registrytest.Fault{Status: 401, Header: http.Header{"Www-Authenticate": {`Bearer realm="` + reg.TokenURL() + `",service="test",scope="repository:shop:pull,push",error="invalid_token"`}}}
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return nil
+	}
+	reg = registrytest.New(t, opts)
+	p := random(t, 300_000)
+	pushed(t, loggedIn(t, reg, registry.Settings{}), reg.Host, p, onceOnly(p))
+	if n := count(reg, http.MethodPut, "/uploads/", 401); n != 2 {
+		t.Errorf("it was sent whole %d times, want once and once with a new token", n)
 	}
 }
 

@@ -33,6 +33,7 @@ type blobUpload struct {
 	sent     int64    // bytes that the registry has
 	failures int      // since the last progress
 	starts   int
+	hurried  bool // chunks were made smaller, to be through before a token runs out
 }
 
 // maxStarts bounds how often one upload starts from nothing. A registry that

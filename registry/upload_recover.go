@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
@@ -34,6 +35,8 @@ func (u *blobUpload) recover(ctx context.Context, cause error) (there bool, err 
 		return false, cause
 	case answer.status == http.StatusRequestEntityTooLarge:
 		return false, u.sendLess(ctx, cause)
+	case answer.status == http.StatusUnauthorized && answer.took > outlived && !u.hurried:
+		return u.hurry(ctx, cause)
 	case answer.status == http.StatusRequestedRangeNotSatisfiable:
 		return false, u.afterWrongRange(ctx, cause)
 	case answer.method == http.MethodPatch && u.sent == 0 && answer.refusesChunks():
@@ -125,6 +128,27 @@ func (u *blobUpload) sendLess(ctx context.Context, cause error) error {
 	}
 	return u.startOver(ctx, cause)
 }
+
+// outlived is how long a request took at least whose token may have been good at
+// its beginning and run out at its end.
+const outlived = time.Second
+
+// hurry sends the rest in pieces that are through sooner. Some registries look at
+// the token when they have the body.
+func (u *blobUpload) hurry(ctx context.Context, cause error) (there bool, err error) {
+	if u.chunkSize() == 0 {
+		return false, cause
+	}
+	u.hurried = true
+	u.maxChunk = max(u.body.last()/8, shortestChunk, u.minChunk)
+	if u.sent > 0 {
+		return u.findOut(ctx, cause)
+	}
+	return false, u.startOver(ctx, cause)
+}
+
+// shortestChunk is worth a request of its own even on a slow line.
+const shortestChunk = 64 << 10
 
 // withoutChunks sends the blob whole, and every later one to this host.
 func (u *blobUpload) withoutChunks(ctx context.Context, cause error) error {

@@ -87,6 +87,7 @@ func (u *blobUpload) send(ctx context.Context, method string, at *url.URL, piece
 		}
 		req.GetBody, req.ContentLength = piece.open, piece.size
 	}
+	began := time.Now()
 	resp, err := u.place.do(req)
 	if err != nil {
 		return nil, err
@@ -95,7 +96,9 @@ func (u *blobUpload) send(ctx context.Context, method string, at *url.URL, piece
 	if slices.Contains(want, resp.StatusCode) {
 		return resp, nil
 	}
-	return nil, answerOf(resp)
+	answer := answerOf(resp)
+	answer.took = time.Since(began)
+	return nil, answer
 }
 
 // do sends a request with the login when it goes to the registry itself, and
@@ -175,6 +178,7 @@ type answerError struct {
 	method     string
 	status     int
 	retryAfter string
+	took       time.Duration
 	*errcode.ErrorResponse
 }
 
@@ -183,7 +187,7 @@ func (e *answerError) Unwrap() error { return e.ErrorResponse }
 // maxErrorBody is what is read of an error's text.
 const maxErrorBody = 8 << 10
 
-func answerOf(resp *http.Response) error {
+func answerOf(resp *http.Response) *answerError {
 	var body struct {
 		Errors errcode.Errors `json:"errors"`
 	}
