@@ -159,7 +159,7 @@ func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Ta
 		talk.Warnf("nothing signs this bundle; give --signing-key, or say --unsigned")
 	}
 	p := publisher{
-		client: client, packed: packed, origins: origins, release: spec.Lock.Release,
+		client: client, packed: packed, origins: origins, lock: spec.Lock,
 		signers: signers, sign: opts.sign, overwrite: opts.overwrite, anchor: opts.anchor, talk: talk,
 	}
 	return p.publishAll(ctx, opts.to, out, opts.form)

@@ -18,7 +18,7 @@ const carriedAtOnce = 3
 
 // carryImages copies the images to dst byte for byte, with what hangs on them,
 // before anything there names them.
-func (p publisher) carryImages(ctx context.Context, dst *registry.Destination) error {
+func (p publisher) carryImages(ctx context.Context, dst *registry.Destination, to *published) error {
 	if len(p.origins) == 0 {
 		return nil
 	}
@@ -39,6 +39,8 @@ func (p publisher) carryImages(ctx context.Context, dst *registry.Destination) e
 			mu.Lock()
 			defer mu.Unlock()
 			attachments += len(result.Attachments)
+			to.pushed(result.Copied, result.Skipped)
+			to.pushed(result.Mounted, registry.Amount{})
 			step.Finish(origin.Reference)
 			return nil
 		})

@@ -7,7 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -24,7 +24,7 @@ type publisher struct {
 	client    *registry.Client
 	packed    *bundle.Packed
 	origins   []releasefile.ImageOrigin // of the images, which are no part of packed
-	release   bundle.LockedRelease
+	lock      *bundle.Lock
 	signers   []*signing.Signer
 	sign      signOptions
 	overwrite bool
@@ -39,6 +39,13 @@ type published struct {
 	Tag        string `json:"tag"`
 	Reference  string `json:"reference"`
 	Size       int64  `json:"size"`
+
+	Packed  string               `json:"packed"` // images or charts
+	Charts  []bundle.LockedChart `json:"charts"`
+	Images  []bundle.LockedImage `json:"images,omitempty"`
+	Pushed  registry.Amount      `json:"pushed"`  // sent, or taken over from another repository there
+	Present registry.Amount      `json:"present"` // there already
+	Signed  []signedDigest       `json:"signed,omitempty"`
 }
 
 // A destination is a place to publish to, looked at before anything is written.
@@ -131,7 +138,7 @@ func (p publisher) name(ctx context.Context, loc registry.Location) (destination
 	if loc.Digest != "" && loc.Digest != p.packed.Root.Digest {
 		return destination{}, flags.Usagef("%s names the digest of another bundle: what is built is %s", loc, p.packed.Root.Digest)
 	}
-	loc, tag, err := nameDestination(loc, p.release)
+	loc, tag, err := nameDestination(loc, p.lock.Release)
 	if err != nil {
 		return destination{}, err
 	}
@@ -158,7 +165,7 @@ func (p publisher) examine(ctx context.Context, d *destination) error {
 	return nil
 }
 
-func (p publisher) guard() tagGuard { return tagGuard{release: p.release, overwrite: p.overwrite} }
+func (p publisher) guard() tagGuard { return tagGuard{release: p.lock.Release, overwrite: p.overwrite} }
 
 // sayReplaced says what an archive holds that will be gone, and reports whether
 // it holds this bundle and nothing else: then its signatures stay.
@@ -193,16 +200,23 @@ func (p publisher) publish(ctx context.Context, d destination) (result published
 		}
 	}()
 	root := p.packed.Root
-	if err := p.carryImages(ctx, dst); err != nil {
+	result = published{
+		Repository: repositoryOf(d.loc), Digest: root.Digest.String(), Tag: d.tag,
+		Reference: d.loc.WithDigest(root.Digest).String(), Size: root.Size,
+		Packed: p.lock.Packed, Charts: p.lock.Charts, Images: p.lock.Images,
+	}
+	if err := p.carryImages(ctx, dst, &result); err != nil {
 		return result, err
 	}
-	if err := p.push(ctx, dst); err != nil {
+	if err := p.push(ctx, dst, &result); err != nil {
 		return result, err
 	}
 	for _, signer := range p.signers {
-		if _, err := signEach(ctx, dst, root, signer, p.sign, p.talk); err != nil {
+		signed, err := signEach(ctx, dst, root, signer, p.sign, p.talk)
+		if err != nil {
 			return result, err
 		}
+		result.Signed = append(result.Signed, signed...)
 	}
 	if err := p.anchorAll(ctx, dst); err != nil {
 		return result, err
@@ -210,44 +224,48 @@ func (p publisher) publish(ctx context.Context, d destination) (result published
 	if err := p.tag(ctx, dst, d); err != nil {
 		return result, err
 	}
-	return published{
-		Repository: repositoryOf(d.loc), Digest: root.Digest.String(), Tag: d.tag,
-		Reference: d.loc.WithDigest(root.Digest).String(), Size: root.Size,
-	}, nil
+	return result, nil
 }
 
 // push brings everything but the signatures and the tag to dst.
-func (p publisher) push(ctx context.Context, dst *registry.Destination) error {
-	what := fmt.Sprintf("%s %s to %s", p.release.Name, p.release.Version, dst.Location)
+func (p publisher) push(ctx context.Context, dst *registry.Destination, result *published) error {
+	what := fmt.Sprintf("%s %s to %s", p.lock.Release.Name, p.lock.Release.Version, dst.Location)
 	parts, bytes := p.packed.Amount()
 	step := p.talk.Progress(ui.Step{Doing: "pushing " + what, Did: "pushed " + what, Unit: "part", Items: parts, Bytes: bytes})
 	defer step.Close()
-	var there, all atomic.Int64
-	done := func(desc ocispec.Descriptor) {
-		all.Add(1)
+	var mu sync.Mutex
+	var pushed, present registry.Amount
+	done := func(desc ocispec.Descriptor, to *registry.Amount) {
+		mu.Lock()
+		to.Objects, to.Bytes = to.Objects+1, to.Bytes+desc.Size
+		mu.Unlock()
 		step.Advance(desc.Size)
 		step.Finish(desc.Digest.String())
 	}
 	err := p.packed.Push(ctx, dst, bundle.BuildOptions{
-		OnPush:   func(desc ocispec.Descriptor) { step.Start(desc.Digest.String()) },
-		OnPushed: done,
-		OnSkipped: func(desc ocispec.Descriptor) {
-			there.Add(1)
-			done(desc)
-		},
+		OnPush:     func(desc ocispec.Descriptor) { step.Start(desc.Digest.String()) },
+		OnPushed:   func(desc ocispec.Descriptor) { done(desc, &pushed) },
+		OnSkipped:  func(desc ocispec.Descriptor) { done(desc, &present) },
 		OnReadBack: func(desc ocispec.Descriptor) { step.Waiting("the read-back of " + desc.Digest.String()) },
 	})
 	if err != nil && dst.Location.Kind == registry.Registry {
-		return fmt.Errorf("%w; %d of %d parts are there and need not be sent again", err, all.Load(), parts)
+		return fmt.Errorf("%w; %d of %d parts are there and need not be sent again", err, pushed.Objects+present.Objects, parts)
 	}
 	if err != nil {
 		return err
 	}
-	if n := there.Load(); n > 0 {
+	if n := present.Objects; n > 0 {
 		step.Notef("%d of them there already", n)
 	}
+	result.pushed(pushed, present)
 	step.End()
 	return nil
+}
+
+// pushed adds to what was pushed, and to what was there.
+func (r *published) pushed(pushed, present registry.Amount) {
+	r.Pushed.Objects, r.Pushed.Bytes = r.Pushed.Objects+pushed.Objects, r.Pushed.Bytes+pushed.Bytes
+	r.Present.Objects, r.Present.Bytes = r.Present.Objects+present.Objects, r.Present.Bytes+present.Bytes
 }
 
 // anchorAll tags everything below the root, signatures too, in a registry.

@@ -167,7 +167,7 @@ func (r packedRelease) publish(t *testing.T, packed *bundle.Packed, location str
 	}
 	var out, errOut bytes.Buffer
 	p := publisher{
-		client: client, packed: packed, release: r.locked, signers: r.signers, sign: signOptions{recursive: "charts", format: format},
+		client: client, packed: packed, lock: &bundle.Lock{Release: r.locked}, signers: r.signers, sign: signOptions{recursive: "charts", format: format},
 		talk: ui.NewTalk(&errOut, "bundle", ui.TalkOptions{Quiet: true}),
 	}
 	err = p.publishAll(t.Context(), []registry.Location{to}, &out, flags.Text)
