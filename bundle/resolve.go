@@ -250,7 +250,11 @@ func CompareLock(ctx context.Context, rel *Release, lock *Lock, in Inputs, opts 
 		say("the version is %s, locked is %s", want, lock.Release.Version)
 	}
 	if lock.Packed != opts.packed() {
-		say("%s are to be packed, locked are %s", packedWords(opts.packed()), packedWords(lock.Packed))
+		way := ""
+		if lock.Packed == PackedCharts {
+			way = " (--no-images packs those)"
+		}
+		say("%s are to be packed, locked are %s%s", packedWords(opts.packed()), packedWords(lock.Packed), way)
 	}
 	var failed []error
 	for _, c := range rel.Components {

@@ -334,7 +334,7 @@ func TestCompareLock(t *testing.T) {
 		{"the version asked for is the locked one", func(*Release, *Lock) {}, LockOptions{Version: "1.4.0+build.7"}, nil},
 		{"the file leaves the version open", func(r *Release, _ *Lock) { r.Version = "" }, LockOptions{}, nil},
 		{"another version", func(*Release, *Lock) {}, LockOptions{Version: "2.0.0"}, []string{"the version is 2.0.0, locked is 1.4.0+build.7"}},
-		{"images wanted", func(*Release, *Lock) {}, LockOptions{Packed: PackedImages}, []string{"charts and images are to be packed, locked are charts only"}},
+		{"images wanted", func(*Release, *Lock) {}, LockOptions{Packed: PackedImages}, []string{"charts and images are to be packed, locked are charts only (--no-images packs those)"}},
 		{"another name", func(r *Release, _ *Lock) { r.Name = "store" }, LockOptions{}, []string{"the release is store, locked is shop"}},
 		{"added and dropped", func(r *Release, _ *Lock) { r.Components[0].Name = "db2" }, LockOptions{}, []string{
 			"component db2 is not in the lock", "component db is locked and no longer in the release file",

@@ -133,7 +133,7 @@ func isSparse(header *tar.Header) bool {
 
 // notTar names what a file is instead, when that can be seen from its first bytes.
 func notTar(r io.ReaderAt) string {
-	var head [4]byte
+	var head [100]byte // of a tar, the first name: POSIX.1-2001, "ustar Interchange Format"
 	n, _ := r.ReadAt(head[:], 0)
 	switch {
 	case n == 0:
@@ -142,6 +142,8 @@ func notTar(r io.ReaderAt) string {
 		return "is compressed with gzip; unpack it to a .tar first"
 	case bytes.HasPrefix(head[:n], []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return "is compressed with zstd; unpack it to a .tar first"
+	case bytes.ContainsAny(head[:n], "\r\n"):
+		return "is no tar archive"
 	}
 	return ""
 }

@@ -230,7 +230,7 @@ func printImages(c *cli.Context, lines []imageLine, form flags.Form) error {
 	if form == flags.JSON {
 		return ui.JSON(c.App.Writer, map[string]any{"images": lines})
 	}
-	table := ui.NewTable(c.App.Writer)
+	table := ui.NewTable(c.App.Writer, "IMAGE", "CONFIDENCE", "COMPONENTS", "DIGEST", "FOUND AT")
 	for _, line := range lines {
 		confidence := line.Confidence
 		if line.Probed != "" {

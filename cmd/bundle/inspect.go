@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"waybill/bundle"
 	"waybill/internal/door"
 	"waybill/internal/flags"
 	"waybill/internal/ui"
@@ -46,8 +47,9 @@ type inspectResult struct {
 	Version   string `json:"version"`
 	Packed    string `json:"packed"`
 	door.Verification
-	Annotations map[string]string  `json:"annotations,omitempty"`
-	Components  []inspectComponent `json:"components"`
+	Annotations map[string]string    `json:"annotations,omitempty"`
+	Components  []inspectComponent   `json:"components"`
+	Images      []bundle.LockedImage `json:"images,omitempty"` // as the lock has them
 }
 
 type inspectComponent struct {
@@ -73,6 +75,13 @@ func printInspect(out io.Writer, o *door.Opened, form flags.Form) error {
 	for _, c := range result.Components {
 		table.Row("  "+c.Name, c.Chart+" "+c.Version, c.Namespace, strings.Join(c.Needs, ", "), c.Manifest)
 	}
+	if err := table.Flush(); err != nil || len(result.Images) == 0 {
+		return err
+	}
+	table = ui.NewTable(out, "  IMAGE", "PLATFORMS", "COMPONENTS", "DIGEST")
+	for _, i := range result.Images {
+		table.Row("  "+i.References[0], strings.Join(i.Platforms, ","), strings.Join(i.Components, ","), i.Digest.String())
+	}
 	return table.Flush()
 }
 
@@ -81,7 +90,7 @@ func inspect(o *door.Opened) inspectResult {
 	result := inspectResult{
 		Reference: o.Location.String(), Digest: o.Root.Digest.String(), Size: o.Root.Size,
 		Name: b.Release.Name, Version: b.Lock.Release.Version, Packed: b.Lock.Packed,
-		Verification: o.Verification, Annotations: b.Index.Annotations, Components: []inspectComponent{},
+		Verification: o.Verification, Annotations: b.Index.Annotations, Components: []inspectComponent{}, Images: b.Lock.Images,
 	}
 	for _, c := range b.Release.Components {
 		locked, _ := b.Lock.Chart(c.Name)

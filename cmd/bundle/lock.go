@@ -201,8 +201,14 @@ func (l *locking) lock(ctx context.Context) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, image := range lock.Images {
-		fmt.Fprintf(l.out, "%s\t%s\n", image.References[0], image.Digest)
+	if len(lock.Images) > 0 {
+		table = ui.NewTable(l.out, "IMAGE", "DIGEST")
+		for _, image := range lock.Images {
+			table.Row(image.References[0], image.Digest.String())
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
 	}
 	sayCandidates(l.talk, candidates)
 	l.sayChanges(changes, changed)

@@ -7,6 +7,7 @@ package ui
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"io/fs"
@@ -158,11 +159,13 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 	case errors.As(err, &choice):
 		return ExitUsage, "choose one of them with #NAME, :TAG or @sha256:…", true
 	case errors.As(err, &notFound):
-		return ExitNotFound, "look at the spelling; `bundle list LOCATION` shows what is there", true
+		return ExitNotFound, "look at the spelling; `bundle list` of the repository shows what is there", true
 	case errors.As(err, &denied) && denied.Rejected:
 		return ExitNotFound, "look at user and password, and " + toLogIn + " anew", true
 	case errors.As(err, &denied):
 		return ExitNotFound, toLogIn + ", or ask for the right to read or write there", true
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return ExitUnreachable, "--ca-file FILE names the authority that vouches for the host, besides the system's", true
 	case errors.As(err, &unreachable):
 		return ExitUnreachable, "running it again is right once the host answers", true
 	case errors.As(err, &content) && errors.Is(err, fs.ErrNotExist):
