@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build demo test test-node lint interop cluster peers clean
+.PHONY: build demo test test-node lint interop cluster peers check-release snapshot clean
 
 build: ## build both programs into bin/
 	$(GO) build -o bin/bundle ./cmd/bundle
@@ -38,5 +38,11 @@ lint: ## vet and golangci-lint
 	$(GO) vet ./...
 	$(GO) tool -modfile=test/tools/go.mod golangci-lint run
 
+check-release: ## hold .goreleaser.yaml against goreleaser, which is built first (ten minutes)
+	$(GO) tool -modfile=test/release/go.mod goreleaser check
+
+snapshot: ## archives and packages of both programs for every system, in dist/; nothing is published
+	$(GO) tool -modfile=test/release/go.mod goreleaser release --snapshot --clean
+
 clean:
-	rm -rf bin
+	rm -rf bin dist
