@@ -134,7 +134,11 @@ const (
 	// Registries accept manifests of 4 MiB at least, and few accept more:
 	// distribution specification, section "Pushing Manifests".
 	maxManifest = 4 << 20
-	maxPages    = 10_000
+	maxPages    = 10_000 // of a list of tags
+	// Pages of a list of tags in a row that bring nothing new: some registries
+	// filter what they list after they have cut it into pages.
+	maxIdlePages     = 20
+	maxReferrerPages = 200
 )
 
 // repository is the access to one repository. Credentials may differ by path,
@@ -153,7 +157,7 @@ func (c *Client) repository(r ref.Reference) *remote.Repository {
 		PlainHTTP:            c.hosts.plain(r.Host),
 		MaxMetadataBytes:     maxManifest,
 		TagListMaxPages:      maxPages,
-		ReferrerListMaxPages: maxPages,
+		ReferrerListMaxPages: maxReferrerPages,
 		SkipReferrersGC:      true, // many registries forbid deleting
 	}
 }

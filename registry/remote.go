@@ -164,10 +164,24 @@ func isNoReferrers(err error) bool {
 	return false
 }
 
+// tags hands out the tags page by page, each once. A list that goes on without
+// anything new is given up.
 func (p *remotePlace) tags(ctx context.Context, fn func([]string) error) error {
 	var caller error
+	seen, idle := map[string]bool{}, 0
 	err := p.repo.Tags(ctx, "", func(tags []string) error {
-		caller = fn(tags)
+		fresh := slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return seen[tag] })
+		for _, tag := range fresh {
+			seen[tag] = true
+		}
+		if idle++; len(fresh) > 0 {
+			idle = 0
+		}
+		if idle == maxIdlePages {
+			caller = &ContentError{Ref: p.name(), Reason: fmt.Sprintf("the list of its tags does not end: %d pages brought nothing new", idle)}
+			return caller
+		}
+		caller = fn(fresh)
 		return caller
 	})
 	if caller != nil {
