@@ -66,8 +66,12 @@ func Report(ctx context.Context, w io.Writer, name string, err error) int {
 		return code
 	}
 	text := err.Error()
-	if code == ExitInterrupted {
+	switch {
+	case code != ExitInterrupted:
+	case errors.As(err, new(*rollout.InterruptedError)):
 		text = "interrupted: " + text
+	default:
+		text = "interrupted" // what was cancelled by it says nothing more
 	}
 	writeLines(w, name, "error: ", text)
 	if hint != "" {
