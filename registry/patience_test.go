@@ -160,6 +160,32 @@ func TestUploadPatienceIsSpent(t *testing.T) {
 	}
 }
 
+// A host that has no time for anything any more is not asked for ever: each
+// request has its tries, and their sum is bounded too.
+func TestUploadIsGivenUpInTime(t *testing.T) {
+	p := random(t, 3500)
+	for _, fault := range []registrytest.Fault{{Status: 429, Header: http.Header{"Retry-After": {"0"}}}, {Status: 503}, {Drop: true}} {
+		for at := range 8 {
+			var n atomic.Int64
+			reg := registrytest.New(t, registrytest.Options{Fault: func(*http.Request) *registrytest.Fault {
+				if int(n.Add(1)) > at {
+					return &fault
+				}
+				return nil
+			}})
+			dst, err := client(t, inChunks()).Create(t.Context(), location(t, "oci://"+reg.Host+"/shop"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = dst.Push(t.Context(), p.desc, bytes.NewReader(p.data))
+			var unreachable *registry.UnreachableError
+			if met := int(n.Load()) > at; met && (!errors.As(err, &unreachable) || int(n.Load()) > at+10) || !met && err != nil {
+				t.Errorf("%+v from request %d on: %d requests, %v", fault, at, n.Load(), err)
+			}
+		}
+	}
+}
+
 // unhurried are settings for servers that pause within an answer.
 func unhurried() registry.Settings {
 	return registry.Settings{Retry: 2, IdleTimeout: 2 * time.Second, MinRate: 1000}

@@ -82,8 +82,8 @@ func (u *blobUpload) findOut(ctx context.Context, cause error) (there bool, err 
 	}
 	size, err := u.status(ctx)
 	switch {
-	case err != nil && as[*transferError](err):
-		return false, cause // nobody is there any more, also after waiting
+	case err != nil && outcomeOf(err).passes():
+		return false, cause // nobody is there any more, or has time, also after waiting
 	case err == nil && u.body.holds(size):
 		u.sent = size
 		return false, nil
