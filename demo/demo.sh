@@ -17,7 +17,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/waybill-demo.XXXXXX")
 started=()   # process ids
 installed=   # set once something may be in a cluster that is not ours
 
-bold= plain=
+bold='' plain=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' plain=$'\e[0m'; fi
 
 say() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
@@ -91,7 +91,7 @@ current_cluster() {
 }
 
 choose_cluster() {
-	local current= answer
+	local current='' answer
 	if [ "${DEMO_CLUSTER:-}" != local ]; then current=$(current_cluster) || true; fi
 	if [ -n "$current" ] && [ -z "${DEMO_CLUSTER:-}" ] && [ -t 0 ]; then
 		read -r -p "Install the demo into $current? [y/N: into a cluster of its own] " answer

@@ -88,7 +88,10 @@ func endsWhatItStarted(t *testing.T, bin string) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(out)
-	for lines.Scan() && !strings.Contains(lines.Text(), "$ apply install") {
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "$ apply install") {
+			break
+		}
 	}
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil { // as a terminal does
 		t.Fatal(err)
