@@ -59,7 +59,7 @@ func TestProgressLines(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var said bytes.Buffer
+				var said stamped
 				p := NewTalk(&said, "bundle", TalkOptions{}).Progress(tt.step)
 				defer p.Close()
 				time.Sleep(time.Second)
@@ -96,8 +96,8 @@ func TestProgressIsNeverSilent(t *testing.T) {
 			"bundle: still pushing to there: 0 of 5 blobs, 0 B of 4.0 KiB; waiting for sha256:aaa (49s)\n",
 			"bundle: still pushing to there: 1 of 5 blobs, 2.0 KiB of 4.0 KiB; waiting for b (19s), c (19s), d (19s) and 1 more\n",
 		} {
-			if !strings.Contains(said.text.String(), want) {
-				t.Errorf("said\n%swant\n%s", said.text.String(), want)
+			if !strings.Contains(said.String(), want) {
+				t.Errorf("said\n%swant\n%s", said.String(), want)
 			}
 		}
 	})
@@ -111,8 +111,8 @@ func TestProgressWaiting(t *testing.T) {
 		p.Waiting("index.yaml from charts.example")
 		time.Sleep(25 * time.Second)
 		p.End()
-		if want := "still resolving: 0 of 2 charts; waiting for index.yaml from charts.example (20s)\n"; !strings.Contains(said.text.String(), want) {
-			t.Errorf("said\n%swant\n%s", said.text.String(), want)
+		if want := "still resolving: 0 of 2 charts; waiting for index.yaml from charts.example (20s)\n"; !strings.Contains(said.String(), want) {
+			t.Errorf("said\n%swant\n%s", said.String(), want)
 		}
 	})
 }
@@ -132,8 +132,8 @@ func TestProgressWithinRunning(t *testing.T) {
 		command.Close()
 		time.Sleep(time.Hour)
 		want := "bundle: still opening there (5s)\nbundle: still running `bundle build` (40s)\n"
-		if said.text.String() != want {
-			t.Errorf("said\n%swant\n%s", said.text.String(), want)
+		if said.String() != want {
+			t.Errorf("said\n%swant\n%s", said.String(), want)
 		}
 	})
 }
@@ -141,18 +141,18 @@ func TestProgressWithinRunning(t *testing.T) {
 // While somebody is asked something, no line crosses the question.
 func TestProgressWhileAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said bytes.Buffer
+		var said stamped
 		talk := NewTalk(&said, "bundle", TalkOptions{Bars: true})
 		command := talk.Running("`bundle keygen`")
 		defer command.Close()
 		answered := talk.Asking()
 		time.Sleep(time.Hour)
 		answered()
-		if said.Len() > 0 {
+		if said.String() != "" {
 			t.Errorf("said %q", said.String())
 		}
 		time.Sleep(time.Minute)
-		if said.Len() == 0 {
+		if said.String() == "" {
 			t.Error("said nothing after the answer")
 		}
 	})
@@ -201,8 +201,8 @@ func TestProgressNamesRequests(t *testing.T) {
 					_ = resp.Body.Close()
 				}
 				<-ctx.Done()
-				if !strings.HasSuffix(said.text.String(), tt.want) || strings.Contains(said.text.String(), "secret") {
-					t.Errorf("said\n%swant\n%s", said.text.String(), tt.want)
+				if !strings.HasSuffix(said.String(), tt.want) || strings.Contains(said.String(), "secret") {
+					t.Errorf("said\n%swant\n%s", said.String(), tt.want)
 				}
 			})
 		})
@@ -221,13 +221,13 @@ func (hanging) Close() error { return nil }
 
 func TestProgressQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said bytes.Buffer
+		var said stamped
 		talk := NewTalk(&said, "bundle", TalkOptions{Quiet: true, Bars: true})
 		p := talk.Progress(Step{Doing: "pushing", Did: "pushed"})
 		p.Start("one")
 		time.Sleep(time.Hour)
 		p.End()
-		if said.Len() > 0 {
+		if said.String() != "" {
 			t.Errorf("said %q", said.String())
 		}
 	})
@@ -301,8 +301,8 @@ func TestProgressBarsDoNotFlicker(t *testing.T) {
 		p := NewTalk(&term, "bundle", TalkOptions{Bars: true}).Progress(Step{Doing: "locking", Did: "locked"})
 		time.Sleep(200 * time.Millisecond)
 		p.End()
-		if want := "bundle: locked (200ms)\n"; term.raw.String() != want {
-			t.Errorf("wrote %q, want %q", term.raw.String(), want)
+		if want := "bundle: locked (200ms)\n"; term.written() != want {
+			t.Errorf("wrote %q, want %q", term.written(), want)
 		}
 	})
 }
@@ -334,11 +334,17 @@ func (s *stamped) Write(b []byte) (int, error) {
 	return s.text.Write(b)
 }
 
+func (s *stamped) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
 func (s *stamped) wantNoGap(t *testing.T, most time.Duration) {
 	t.Helper()
 	for i := 1; i < len(s.at); i++ {
 		if gap := s.at[i].Sub(s.at[i-1]); gap > most {
-			t.Errorf("nothing was said for %s before line %d of\n%s", gap, i+1, s.text.String())
+			t.Errorf("nothing was said for %s before line %d of\n%s", gap, i+1, s.String())
 		}
 	}
 }
@@ -354,6 +360,12 @@ func (s *terminal) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.raw.Write(b)
+}
+
+func (s *terminal) written() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.raw.String()
 }
 
 var escape = regexp.MustCompile("\x1b\\[([0-9]*)([A-Za-z])")
