@@ -86,7 +86,8 @@ current_cluster() {
 	local config=${KUBECONFIG:-$HOME/.kube/config}
 	config=${config%%:*}
 	[ -s "$config" ] || return 1
-	apply status --quiet --state-namespace "$state_namespace" >/dev/null 2>&1 || return 1
+	echo "asking the cluster of $config whether it is there, half a minute at most" >&2
+	timeout 30 apply status --quiet --state-namespace "$state_namespace" >/dev/null 2>&1 || return 1
 	echo "context $(sed -n 's/^current-context: *//p' "$config") of $config"
 }
 
