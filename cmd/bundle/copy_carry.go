@@ -156,6 +156,10 @@ func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copied
 	}
 	result, err := c.send(ctx, d, dst)
 	at.take(result)
+	if err != nil && d.loc.Kind == registry.Registry {
+		there := result.Copied.Objects + result.Mounted.Objects + result.Skipped.Objects
+		return at, fmt.Errorf("%w; %d of %s are there and need not be sent again", err, there, ui.Count(c.plan.Size().Objects, "object"))
+	}
 	if err != nil {
 		return at, err
 	}

@@ -96,3 +96,36 @@ func TestReferencesAreResolvedOnce(t *testing.T) {
 		}
 	}
 }
+
+// Patience that is spent ends a build and a copy with the host and with how much
+// is there already; the next run sends only the rest.
+func TestPatienceIsSpent(t *testing.T) {
+	source, target := registrytest.New(t, registrytest.Options{}), newFaulty(t)
+	from := "oci://" + source.Host + "/shop:1.0.0"
+	signedRelease(t, from)
+	for name, args := range map[string][]string{
+		"copy":  {"copy", from, "oci://" + target.Host + "/mirror:1.0.0", "--key", "vendor.pub"},
+		"build": {"build", "--no-images", "--unsigned", "-t", "oci://" + target.Host + "/built:1.0.0"},
+	} {
+		target.armWith(22, true, registrytest.Fault{Status: 429, Header: http.Header{"Retry-After": {"1"}}, Body: "<html>slow down</html>"})
+		code, out, errOut := runBundle(t, append(args, "--retry", "1")...)
+		target.disarm()
+		if code != 10 || out != "" {
+			t.Errorf("%s: exit %d, stdout %q", name, code, out)
+		}
+		for _, want := range []string{"rate limited (429)", target.Host + " is asked nothing for 1", " are there and need not be sent again", "running it again is right"} {
+			if !strings.Contains(errOut, want) {
+				t.Errorf("%s: no %q in\n%s", name, want, errOut)
+			}
+		}
+		target.Forget()
+		if code, _, errOut := runBundle(t, args...); code != 0 {
+			t.Errorf("%s: the second run: exit %d: %s", name, code, errOut)
+		}
+		for _, r := range target.Requests() {
+			if r.Method == http.MethodPut && strings.Contains(r.Path, "/blobs/uploads/") && name == "build" {
+				t.Errorf("%s: a blob was sent again", name)
+			}
+		}
+	}
+}
