@@ -364,7 +364,7 @@ func (s *staged) putManifest(ctx context.Context, desc ocispec.Descriptor, data 
 
 // attach lists manifests with a subject, also those that another writer has put
 // there and not listed.
-func (s *staged) attach(_ context.Context, _ ocispec.Descriptor, all []referrer) (map[digest.Digest]bool, error) {
+func (s *staged) attach(_ context.Context, _ ocispec.Descriptor, all []referrer) (map[digest.Digest]bool, error) { //nolint:unparam // as every target has it
 	missing := map[digest.Digest]bool{}
 	for _, r := range all {
 		isListed := func(e ocispec.Descriptor) bool { return e.Digest == r.desc.Digest }

@@ -193,7 +193,7 @@ func (p *remotePlace) whoseFault(ctx context.Context) TargetState {
 	if !p.client.credentials.knows(p.ref.Name()) {
 		return TargetLogin
 	}
-	resp, err := p.ping(ctx)
+	resp, err := p.ping(ctx) //nolint:bodyclose // drained below
 	if err != nil || resp.StatusCode == http.StatusUnauthorized {
 		return TargetLogin
 	}
@@ -202,7 +202,7 @@ func (p *remotePlace) whoseFault(ctx context.Context) TargetState {
 
 // answers says whether the registry has an answer for other requests.
 func (p *remotePlace) answers(ctx context.Context) bool {
-	_, err := p.ping(ctx)
+	_, err := p.ping(ctx) //nolint:bodyclose // drained below
 	return err == nil
 }
 

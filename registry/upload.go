@@ -111,7 +111,7 @@ func (u *blobUpload) patch(ctx context.Context, size int64) error {
 	}
 	last := u.sent + piece.size - 1
 	u.step = fmt.Sprintf("sending bytes %d-%d of %d", u.sent, last, u.desc.Size)
-	resp, err := u.send(ctx, http.MethodPatch, u.at, piece, http.Header{
+	resp, err := u.send(ctx, http.MethodPatch, u.at, piece, http.Header{ //nolint:bodyclose // drained below
 		"Content-Type":  {"application/octet-stream"},
 		"Content-Range": {fmt.Sprintf("%d-%d", u.sent, last)},
 	}, http.StatusAccepted, http.StatusCreated, http.StatusNoContent) // Amazon's ECR answers 201

@@ -23,7 +23,7 @@ func (u *blobUpload) begin(ctx context.Context) error {
 	if offer, ok := u.place.offers.LoadAndDelete(u.desc.Digest); ok {
 		return u.accept(offer.(*http.Response))
 	}
-	resp, err := u.send(ctx, http.MethodPost, u.place.uploads(), uploadPiece{}, http.Header{}, http.StatusAccepted)
+	resp, err := u.send(ctx, http.MethodPost, u.place.uploads(), uploadPiece{}, http.Header{}, http.StatusAccepted) //nolint:bodyclose // drained by its callers
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (u *blobUpload) accept(resp *http.Response) error {
 
 // status asks how many bytes the session has.
 func (u *blobUpload) status(ctx context.Context) (int64, error) {
-	resp, err := u.send(ctx, http.MethodGet, u.at, uploadPiece{}, http.Header{}, http.StatusNoContent, http.StatusOK, http.StatusAccepted)
+	resp, err := u.send(ctx, http.MethodGet, u.at, uploadPiece{}, http.Header{}, http.StatusNoContent, http.StatusOK, http.StatusAccepted) //nolint:bodyclose // drained by its callers
 	if err != nil {
 		return 0, err
 	}
@@ -69,7 +69,7 @@ func (u *blobUpload) cancel(ctx context.Context) {
 	u.at = nil
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelWithin)
 	defer stop()
-	_, _ = u.send(ctx, http.MethodDelete, at, uploadPiece{}, http.Header{}, http.StatusNoContent)
+	_, _ = u.send(ctx, http.MethodDelete, at, uploadPiece{}, http.Header{}, http.StatusNoContent) //nolint:bodyclose // drained by its callers
 }
 
 // send makes one request of the upload and reads the answer, whose body says

@@ -78,7 +78,7 @@ func problemsOf(err error) []problem {
 	if err == nil {
 		return nil
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the join itself, taken apart
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []problem
 		for _, one := range joined.Unwrap() {
 			all = append(all, problemsOf(one)...)
