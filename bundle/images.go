@@ -56,7 +56,7 @@ func (r *Release) ListImages(found []ImageUse) ([]ListedImage, error) {
 	ignored := map[string][]*regexp.Regexp{}
 	for _, c := range r.Components {
 		for _, pattern := range c.IgnoreImages {
-			ignored[c.Name] = append(ignored[c.Name], imagePattern(pattern))
+			ignored[c.Name] = append(ignored[c.Name], ImagePattern(pattern))
 		}
 	}
 	all := map[string]*ListedImage{}
@@ -156,13 +156,10 @@ func (r *Release) platformsOf(normalized string) []string {
 	return platforms
 }
 
-// imagePattern reads a pattern of ignoreImages: * stands for any text.
-func imagePattern(pattern string) *regexp.Regexp {
-	parts := strings.Split(pattern, "*")
-	for i, part := range parts {
-		parts[i] = regexp.QuoteMeta(part)
-	}
-	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$")
+// ImagePattern reads a pattern of references, of ignoreImages here and of
+// images.allow in a site file: * stands for any text, all else for itself.
+func ImagePattern(pattern string) *regexp.Regexp {
+	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
 }
 
 func matches(patterns []*regexp.Regexp, use ImageUse) bool {

@@ -49,14 +49,14 @@ func ResolveImage(ctx context.Context, src content.Fetcher, reference string, de
 	if err != nil {
 		return nil, err
 	}
-	r := imageReader{ctx: ctx, src: src, reference: reference}
+	r := imageReader{src: src, reference: reference}
 	switch desc.MediaType {
 	case dockerSchema1, dockerSchema1Signed:
 		return nil, fmt.Errorf("image %s is in Docker's first format, which no registry keeps by digest any more; push it again with a current tool", reference)
 	case ocispec.MediaTypeImageIndex, dockerManifestList:
-		return r.index(whole, desc, names, flat)
+		return r.index(ctx, whole, desc, names, flat)
 	}
-	platform, err := r.platform(desc)
+	platform, err := r.platform(ctx, desc)
 	if err != nil || platform == "" {
 		return whole, err
 	}
@@ -80,7 +80,6 @@ func platformNames(wanted []string) ([]string, error) {
 }
 
 type imageReader struct {
-	ctx       context.Context
 	src       content.Fetcher
 	reference string
 }
@@ -99,19 +98,19 @@ type indexEntry struct {
 	platforms []string // several for a nested index
 }
 
-func (r imageReader) fetch(desc ocispec.Descriptor) ([]byte, error) {
-	data, err := fetch(r.ctx, r.src, desc, maxManifestBytes, owner{})
+func (r imageReader) fetch(ctx context.Context, desc ocispec.Descriptor) ([]byte, error) {
+	data, err := fetch(ctx, r.src, desc, maxManifestBytes, owner{})
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", r.reference, err)
 	}
 	return data, nil
 }
 
-func (r imageReader) entries(desc ocispec.Descriptor, depth int) ([]indexEntry, error) {
+func (r imageReader) entries(ctx context.Context, desc ocispec.Descriptor, depth int) ([]indexEntry, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("image %s: %w", r.reference, owner{}.wrong(desc.Digest, "an index nested more than %d deep", maxDepth))
 	}
-	data, err := r.fetch(desc)
+	data, err := r.fetch(ctx, desc)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +124,7 @@ func (r imageReader) entries(desc ocispec.Descriptor, depth int) ([]indexEntry, 
 		if err := json.Unmarshal(raw, &e.desc); err != nil {
 			return nil, fmt.Errorf("image %s: %w", r.reference, owner{}.wrong(desc.Digest, "no index: %s", err))
 		}
-		if e.platforms, err = r.offered(e.desc, depth); err != nil {
+		if e.platforms, err = r.offered(ctx, e.desc, depth); err != nil {
 			return nil, err
 		}
 		entries = append(entries, e)
@@ -134,10 +133,10 @@ func (r imageReader) entries(desc ocispec.Descriptor, depth int) ([]indexEntry, 
 }
 
 // offered are the platforms of one entry, none for an attestation.
-func (r imageReader) offered(desc ocispec.Descriptor, depth int) ([]string, error) {
+func (r imageReader) offered(ctx context.Context, desc ocispec.Descriptor, depth int) ([]string, error) {
 	switch desc.MediaType {
 	case ocispec.MediaTypeImageIndex, dockerManifestList:
-		below, err := r.entries(desc, depth+1)
+		below, err := r.entries(ctx, desc, depth+1)
 		var all []string
 		for _, e := range below {
 			for _, p := range e.platforms {
@@ -152,7 +151,7 @@ func (r imageReader) offered(desc ocispec.Descriptor, depth int) ([]string, erro
 		}
 		return []string{platformName(*desc.Platform)}, nil
 	}
-	platform, err := r.platform(desc)
+	platform, err := r.platform(ctx, desc)
 	if err != nil || platform == "" {
 		return nil, err
 	}
@@ -161,8 +160,8 @@ func (r imageReader) offered(desc ocispec.Descriptor, depth int) ([]string, erro
 
 // platform reads a single manifest's platform from its config; empty for what
 // is no image.
-func (r imageReader) platform(desc ocispec.Descriptor) (string, error) {
-	data, err := r.fetch(desc)
+func (r imageReader) platform(ctx context.Context, desc ocispec.Descriptor) (string, error) {
+	data, err := r.fetch(ctx, desc)
 	if err != nil {
 		return "", err
 	}
@@ -175,7 +174,7 @@ func (r imageReader) platform(desc ocispec.Descriptor) (string, error) {
 	default:
 		return "", nil
 	}
-	data, err = r.fetch(manifest.Config)
+	data, err = r.fetch(ctx, manifest.Config)
 	if err != nil {
 		return "", err
 	}
@@ -189,8 +188,8 @@ func (r imageReader) platform(desc ocispec.Descriptor) (string, error) {
 	return platformName(config.Platform), nil
 }
 
-func (r imageReader) index(whole *ResolvedImage, desc ocispec.Descriptor, wanted []string, flat bool) (*ResolvedImage, error) {
-	entries, err := r.entries(desc, 0)
+func (r imageReader) index(ctx context.Context, whole *ResolvedImage, desc ocispec.Descriptor, wanted []string, flat bool) (*ResolvedImage, error) {
+	entries, err := r.entries(ctx, desc, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,8 @@ import (
 	"waybill/charts/images"
 )
 
-// Images finds every image that the rendering names, crds/, hooks and tests
+// look finds every image that the rendering names, crds/, hooks and tests
 // included, and what the rendered charts list themselves.
-func (r *Rendered) Images() []images.Use { return r.look().Uses }
-
 func (r *Rendered) look() *images.Finder {
 	f := &images.Finder{}
 	for _, o := range r.everyObject() {

@@ -17,7 +17,7 @@ type CopyOptions struct {
 	Concurrency int // transfers and look-ups at the same time; 0: 8
 
 	// AnchorTags gives every manifest below the roots, and every referrer, a tag of
-	// its own in a registry ([AnchorTag]): there are some whose garbage collection
+	// its own in a registry ([ref.AnchorTag]): there are some whose garbage collection
 	// removes what only an index leads to.
 	AnchorTags bool
 

@@ -5,18 +5,10 @@ import (
 	"fmt"
 	"regexp"
 
-	"github.com/opencontainers/go-digest"
+	"waybill/internal/ref"
 )
 
-// anchorDigits is how much of a digest is in the tag that keeps it.
-const anchorDigits = 16
-
 var anchorName = regexp.MustCompile(`^waybill-[0-9a-f]{16}$`)
-
-// AnchorTag is the tag that keeps a manifest where garbage collection does not
-// follow an index. It is never sha256-<hex>, which is the tag of a list of
-// referrers.
-func AnchorTag(d digest.Digest) string { return "waybill-" + d.Encoded()[:anchorDigits] }
 
 func isAnchor(tag string) bool { return anchorName.MatchString(tag) }
 
@@ -58,7 +50,7 @@ func (r *copyRun) anchorAll(ctx context.Context) error {
 }
 
 func (r *copyRun) anchor(ctx context.Context, n *copyNode) error {
-	tag := AnchorTag(n.desc.Digest)
+	tag := ref.AnchorTag(n.desc.Digest)
 	now, found, err := r.tagAtTarget(ctx, tag)
 	switch {
 	case err != nil:

@@ -102,13 +102,9 @@ func newImageMap(i Images, lock *bundle.Lock, platform string, recorded []Replac
 		}
 	}
 	for _, pattern := range i.Allow {
-		m.allow = append(m.allow, anyText(pattern))
+		m.allow = append(m.allow, bundle.ImagePattern(pattern))
 	}
 	return m, m.replace(i.Replace, recorded)
-}
-
-func anyText(pattern string) *regexp.Regexp {
-	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
 }
 
 // target is where nodes pull a locked reference from.
@@ -129,7 +125,7 @@ func ExpandedReference(prefix, reference string, d digest.Digest) (string, error
 		return "", err
 	}
 	if r.Tag == "" {
-		r.Tag = "waybill-" + d.Encoded()[:16]
+		r.Tag = ref.AnchorTag(d)
 	}
 	expanded := strings.TrimSuffix(prefix, "/") + "/" + strings.ReplaceAll(r.Host, ":", "_") + "/" + r.Repository + ":" + r.Tag + "@" + d.String()
 	if _, err := ref.Parse(expanded); err != nil {

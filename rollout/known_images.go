@@ -6,6 +6,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"waybill/bundle"
 	"waybill/internal/ref"
 )
 
@@ -33,7 +34,7 @@ func knownImages(rec *Record) *knownSet {
 		}
 	}
 	for _, pattern := range rec.AllowedImages {
-		k.allow = append(k.allow, anyText(pattern))
+		k.allow = append(k.allow, bundle.ImagePattern(pattern))
 	}
 	return k
 }

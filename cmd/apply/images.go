@@ -88,7 +88,6 @@ func (s *source) chooseImages(c *cli.Context) error {
 	switch {
 	case expand:
 		chosen.Prefix = prefix
-	case s.opened == nil: // a release file, whose images are kept as they are written
 	case mode == imagesKeep, mode == "" && s.opened.Bundle.Lock.Packed == bundle.PackedCharts:
 	default:
 		var err error

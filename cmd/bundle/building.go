@@ -31,10 +31,7 @@ type building struct {
 
 func (b *building) read() error {
 	var err error
-	if b.file, err = readRelease(b.opts.file); err != nil {
-		return err
-	}
-	if err := b.file.Check(); err != nil {
+	if b.file, err = readSound(b.opts.file); err != nil {
 		return err
 	}
 	b.values, err = b.file.ValuesFiles()

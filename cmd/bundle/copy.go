@@ -94,11 +94,7 @@ func copyOptionsFrom(c *cli.Context) (copyOptions, error) {
 	if opts.settings, err = flags.RegistrySettings(c, all...); err != nil {
 		return opts, err
 	}
-	choice, err := flags.PolicyChoice(c, c.StringSlice("key"))
-	if err != nil {
-		return opts, err
-	}
-	opts.policy, err = door.LoadPolicy(c.Context, choice)
+	opts.policy, err = flags.LoadPolicy(c, c.StringSlice("key"))
 	return opts, err
 }
 

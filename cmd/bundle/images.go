@@ -99,11 +99,8 @@ func collectImages(c *cli.Context) ([]imageLine, error) {
 // one.
 func fileImages(c *cli.Context) ([]imageLine, error) {
 	ctx, talk := c.Context, flags.Talk(c)
-	file, err := readRelease(c.String("file"))
+	file, err := readSound(c.String("file"))
 	if err != nil {
-		return nil, err
-	}
-	if err := file.Check(); err != nil {
 		return nil, err
 	}
 	values, err := file.ValuesFiles()

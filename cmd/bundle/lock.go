@@ -128,10 +128,7 @@ func readLocking(c *cli.Context) (*locking, error) {
 	if l.form, err = flags.Output(c); err != nil {
 		return nil, err
 	}
-	if l.file, err = readRelease(c.String("file")); err != nil {
-		return nil, err
-	}
-	if err := l.file.Check(); err != nil {
+	if l.file, err = readSound(c.String("file")); err != nil {
 		return nil, err
 	}
 	for _, name := range l.opts.Update {

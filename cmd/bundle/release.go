@@ -17,6 +17,16 @@ func fileFlag() cli.Flag {
 	return &cli.StringFlag{Name: "file", Aliases: []string{"f"}, Value: defaultReleaseFile, Usage: "release `FILE`"}
 }
 
+// readSound reads the release file at path and refuses what lint finds in the
+// file itself.
+func readSound(path string) (*releasefile.File, error) {
+	file, err := readRelease(path)
+	if err != nil {
+		return nil, err
+	}
+	return file, file.Check()
+}
+
 // readRelease reads the release file at path.
 func readRelease(path string) (*releasefile.File, error) {
 	file, err := releasefile.Read(path)

@@ -87,11 +87,7 @@ func serveOptionsFrom(c *cli.Context) (opts serveOptions, err error) {
 	if opts.logins, err = readLogins(c.String("htpasswd")); err != nil {
 		return opts, err
 	}
-	choice, err := flags.PolicyChoice(c, c.StringSlice("key"))
-	if err != nil {
-		return opts, err
-	}
-	opts.policy, err = door.LoadPolicy(c.Context, choice)
+	opts.policy, err = flags.LoadPolicy(c, c.StringSlice("key"))
 	return opts, err
 }
 

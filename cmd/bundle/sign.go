@@ -80,11 +80,7 @@ func signCommandFrom(c *cli.Context) (opts signCommandOptions, err error) {
 	if opts.keys = c.StringSlice("key"); len(opts.keys) == 0 {
 		return opts, &flags.UsageError{Message: "`bundle sign` needs a key", Hint: "--key cosign.key; `bundle keygen` makes a pair"}
 	}
-	choice, err := flags.PolicyChoice(c, nil)
-	if err != nil {
-		return opts, err
-	}
-	opts.policy, err = door.LoadPolicy(c.Context, choice)
+	opts.policy, err = flags.LoadPolicy(c, nil)
 	return opts, err
 }
 

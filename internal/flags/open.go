@@ -15,6 +15,7 @@ import (
 	"waybill/internal/door"
 	"waybill/internal/ui"
 	"waybill/registry"
+	"waybill/signing"
 )
 
 // Locations parses the locations a person typed.
@@ -163,6 +164,19 @@ func identityFlags(c *cli.Context) ([]bundle.Identity, error) {
 	return []bundle.Identity{id}, nil
 }
 
+// LoadPolicy returns the policy that flags, a site's verify block and the known
+// places say, nil for none; keys are the public keys of --key.
+func LoadPolicy(c *cli.Context, keys []string, site ...SiteSettings) (*signing.Policy, error) {
+	choice, err := PolicyChoice(c, keys)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range site {
+		choice.Site, choice.SiteFile = s.Verify, s.File
+	}
+	return door.LoadPolicy(c.Context, choice)
+}
+
 // Open opens the bundle at the location a person typed, as the registry and
 // policy flags and the policy files want it. A site's verify block and registry
 // settings are in site.
@@ -171,14 +185,7 @@ func Open(c *cli.Context, word string, opts door.Options, site ...SiteSettings) 
 	if err != nil {
 		return nil, err
 	}
-	choice, err := PolicyChoice(c, c.StringSlice("key"))
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range site {
-		choice.Site, choice.SiteFile = s.Verify, s.File
-	}
-	if opts.Policy, err = door.LoadPolicy(c.Context, choice); err != nil {
+	if opts.Policy, err = LoadPolicy(c, c.StringSlice("key"), site...); err != nil {
 		return nil, err
 	}
 	client, err := Client(c, []registry.Location{loc}, site...)

@@ -133,6 +133,11 @@ func Tag(version string) (string, error) {
 	return tag, nil
 }
 
+// AnchorTag is the tag of something that is known by its digest alone: waybill-
+// and the first 16 digits of that. It is never sha256-<hex>, which is the tag of
+// a list of referrers.
+func AnchorTag(d digest.Digest) string { return "waybill-" + d.Encoded()[:16] }
+
 // Normalize spells out an image reference as Docker means it: nginx is
 // docker.io/library/nginx:latest. A tag beside a digest stays. Normalizing
 // twice changes nothing.

@@ -41,9 +41,11 @@ type ImageOptions struct {
 	// Locked takes digests from Previous alone: a reference that is not there is
 	// an error.
 	Locked      bool
-	Concurrency int                    // images resolved at the same time; 4 when 0
 	OnResolved  func(reference string) // after each; may be called at the same time
 }
+
+// resolvedAtOnce is how many images are asked for at the same time.
+const resolvedAtOnce = 4
 
 // ResolveImages asks the registries for every image that is to be carried, each
 // reference once, and decides what of it. All that does not fit is in the error,
@@ -52,7 +54,7 @@ func (f *File) ResolveImages(ctx context.Context, client *registry.Client, image
 	carried := slices.DeleteFunc(slices.Clone(images), func(i bundle.ListedImage) bool { return !i.Carried() })
 	resolved, failed := make([]*resolvedImage, len(carried)), make([]error, len(carried))
 	var group errgroup.Group
-	group.SetLimit(max(opts.Concurrency, 4))
+	group.SetLimit(resolvedAtOnce)
 	for n, image := range carried {
 		group.Go(func() error {
 			resolved[n], failed[n] = f.resolveImage(ctx, client, image, opts)
@@ -191,7 +193,7 @@ func Probe(ctx context.Context, client *registry.Client, images []bundle.ListedI
 	var mu sync.Mutex
 	there := map[string]bool{}
 	var group errgroup.Group
-	group.SetLimit(4)
+	group.SetLimit(resolvedAtOnce)
 	for _, image := range images {
 		r, err := ref.Parse(image.Reference)
 		if err != nil || image.Carried() {
