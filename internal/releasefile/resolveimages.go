@@ -40,8 +40,8 @@ type ImageOptions struct {
 	Previous *bundle.Lock
 	// Locked takes digests from Previous alone: a reference that is not there is
 	// an error.
-	Locked      bool
-	OnResolved  func(reference string) // after each; may be called at the same time
+	Locked     bool
+	OnResolved func(reference string) // after each; may be called at the same time
 }
 
 // resolvedAtOnce is how many images are asked for at the same time.
