@@ -19,7 +19,7 @@ func (p *packing) images(spec Spec) ([]ocispec.Descriptor, error) {
 			MediaType: image.MediaType, Digest: image.Digest, Size: image.Size,
 			Annotations: map[string]string{AnnotationRole: RoleImage, ocispec.AnnotationRefName: image.References[0]},
 		}
-		if len(image.Platforms) == 1 && image.MediaType != ocispec.MediaTypeImageIndex && image.MediaType != dockerManifestList {
+		if len(image.Platforms) == 1 && !isIndex(image.MediaType) {
 			platform, err := platforms.Parse(image.Platforms[0])
 			if err != nil {
 				return nil, fmt.Errorf("image %s: platform %q: %w", image.References[0], image.Platforms[0], err)

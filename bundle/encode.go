@@ -116,7 +116,25 @@ func (w *lockWriter) images(images []LockedImage) {
 		w.list("spellings", i.Spellings)
 		w.list("components", i.Components)
 		w.field("  ", "upstream", i.Upstream.String())
+		w.manifests(i.Manifests)
 	}
+}
+
+func (w *lockWriter) manifests(manifests []LockedManifest) {
+	if len(manifests) == 0 {
+		return
+	}
+	w.line("  manifests:")
+	for _, m := range sortedManifests(manifests) {
+		w.field("  - ", "platform", m.Platform)
+		w.field("    ", "digest", m.Digest.String())
+	}
+}
+
+func sortedManifests(manifests []LockedManifest) []LockedManifest {
+	return slices.SortedFunc(slices.Values(manifests), func(a, b LockedManifest) int {
+		return cmp.Or(cmp.Compare(a.Platform, b.Platform), cmp.Compare(a.Digest, b.Digest))
+	})
 }
 
 var plainScalar = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._/:@+-]*[A-Za-z0-9]$`)

@@ -196,6 +196,10 @@ func isManifest(mediaType string) bool {
 	return false
 }
 
+func isIndex(mediaType string) bool {
+	return mediaType == ocispec.MediaTypeImageIndex || mediaType == dockerManifestList
+}
+
 // successors returns what a manifest or index names. A subject is not among
 // them: it is what the manifest is about, not a part of it.
 func successors(data []byte, n node) ([]ocispec.Descriptor, error) {

@@ -59,6 +59,14 @@ type LockedImage struct {
 	Spellings  []string      `json:"spellings,omitempty" jsonschema_description:"The references as charts and values write them, sorted."`
 	Components []string      `json:"components,omitempty" jsonschema_description:"The components that use it, sorted; none: the release lists it."`
 	Upstream   digest.Digest `json:"upstream,omitempty" jsonschema:"pattern=^sha256:[0-9a-f]{64}$" jsonschema_description:"Digest of upstream's index, when only some of its platforms are packed."`
+
+	Manifests []LockedManifest `json:"manifests,omitempty" jsonschema_description:"The manifest of each platform of an index, sorted by platform: what a node may call the image it runs."`
+}
+
+// A LockedManifest is the manifest of one platform of an image index.
+type LockedManifest struct {
+	Platform string        `json:"platform" jsonschema:"minLength=1" jsonschema_description:"The platform, such as linux/amd64."`
+	Digest   digest.Digest `json:"digest" jsonschema:"pattern=^sha256:[0-9a-f]{64}$" jsonschema_description:"Digest of the platform's manifest."`
 }
 
 // Chart returns the entry of the component.

@@ -50,10 +50,10 @@ func ResolveImage(ctx context.Context, src content.Fetcher, reference string, de
 		return nil, err
 	}
 	r := imageReader{src: src, reference: reference}
-	switch desc.MediaType {
-	case dockerSchema1, dockerSchema1Signed:
+	switch {
+	case desc.MediaType == dockerSchema1, desc.MediaType == dockerSchema1Signed:
 		return nil, fmt.Errorf("image %s is in Docker's first format, which no registry keeps by digest any more; push it again with a current tool", reference)
-	case ocispec.MediaTypeImageIndex, dockerManifestList:
+	case isIndex(desc.MediaType):
 		return r.index(ctx, whole, desc, names, flat)
 	}
 	platform, err := r.platform(ctx, desc)
@@ -95,7 +95,26 @@ type rawIndex struct {
 type indexEntry struct {
 	raw       json.RawMessage
 	desc      ocispec.Descriptor
-	platforms []string // several for a nested index
+	manifests []LockedManifest // several for a nested index, none for an attestation
+}
+
+func (e indexEntry) nested() bool { return isIndex(e.desc.MediaType) }
+
+// platforms are those of the manifests, sorted.
+func platformsOf(manifests []LockedManifest) []string {
+	var names []string
+	for _, m := range manifests {
+		names = insert(names, m.Platform)
+	}
+	return names
+}
+
+func manifestsOf(entries []indexEntry) []LockedManifest {
+	var all []LockedManifest
+	for _, e := range entries {
+		all = append(all, e.manifests...)
+	}
+	return slices.Compact(sortedManifests(all))
 }
 
 func (r imageReader) fetch(ctx context.Context, desc ocispec.Descriptor) ([]byte, error) {
@@ -124,7 +143,7 @@ func (r imageReader) entries(ctx context.Context, desc ocispec.Descriptor, depth
 		if err := json.Unmarshal(raw, &e.desc); err != nil {
 			return nil, fmt.Errorf("image %s: %w", r.reference, owner{}.wrong(desc.Digest, "no index: %s", err))
 		}
-		if e.platforms, err = r.offered(ctx, e.desc, depth); err != nil {
+		if e.manifests, err = r.offered(ctx, e.desc, depth); err != nil {
 			return nil, err
 		}
 		entries = append(entries, e)
@@ -132,30 +151,23 @@ func (r imageReader) entries(ctx context.Context, desc ocispec.Descriptor, depth
 	return entries, nil
 }
 
-// offered are the platforms of one entry, none for an attestation.
-func (r imageReader) offered(ctx context.Context, desc ocispec.Descriptor, depth int) ([]string, error) {
-	switch desc.MediaType {
-	case ocispec.MediaTypeImageIndex, dockerManifestList:
+// offered are the platforms' manifests below one entry, none for an attestation.
+func (r imageReader) offered(ctx context.Context, desc ocispec.Descriptor, depth int) ([]LockedManifest, error) {
+	if isIndex(desc.MediaType) {
 		below, err := r.entries(ctx, desc, depth+1)
-		var all []string
-		for _, e := range below {
-			for _, p := range e.platforms {
-				all = insert(all, p)
-			}
-		}
-		return all, err
+		return manifestsOf(below), err
 	}
 	if desc.Platform != nil {
 		if !isPlatform(desc.Platform) {
 			return nil, nil
 		}
-		return []string{platformName(*desc.Platform)}, nil
+		return []LockedManifest{{platformName(*desc.Platform), desc.Digest}}, nil
 	}
 	platform, err := r.platform(ctx, desc)
 	if err != nil || platform == "" {
 		return nil, err
 	}
-	return []string{platform}, nil
+	return []LockedManifest{{platform, desc.Digest}}, nil
 }
 
 // platform reads a single manifest's platform from its config; empty for what
@@ -193,12 +205,8 @@ func (r imageReader) index(ctx context.Context, whole *ResolvedImage, desc ocisp
 	if err != nil {
 		return nil, err
 	}
-	var offered []string
-	for _, e := range entries {
-		for _, p := range e.platforms {
-			offered = insert(offered, p)
-		}
-	}
+	whole.Images[0].Manifests = manifestsOf(entries)
+	offered := platformsOf(whole.Images[0].Manifests)
 	whole.Images[0].Platforms = offered
 	if len(offered) == 0 || len(wanted) == 0 && !flat {
 		return whole, nil
@@ -227,7 +235,7 @@ func (e indexEntry) attests() string { return e.desc.Annotations["vnd.docker.ref
 func keep(entries []indexEntry, wanted []string) []indexEntry {
 	digests := map[string]bool{}
 	for _, e := range entries {
-		if slices.ContainsFunc(e.platforms, func(p string) bool { return slices.Contains(wanted, p) }) {
+		if slices.ContainsFunc(e.manifests, func(m LockedManifest) bool { return slices.Contains(wanted, m.Platform) }) {
 			digests[e.desc.Digest.String()] = true
 		}
 	}
@@ -238,32 +246,37 @@ func keep(entries []indexEntry, wanted []string) []indexEntry {
 
 // narrowed is the manifest that is left, or a new index of those that are.
 func narrowed(upstream ocispec.Descriptor, kept []indexEntry) (*ResolvedImage, error) {
-	runnable := slices.DeleteFunc(slices.Clone(kept), func(e indexEntry) bool { return len(e.platforms) == 0 })
+	runnable := slices.DeleteFunc(slices.Clone(kept), func(e indexEntry) bool { return len(e.manifests) == 0 })
 	if len(runnable) == 1 {
 		return &ResolvedImage{
-			Images: []LockedImage{lockedAs(runnable[0].desc, runnable[0].platforms, upstream.Digest)},
+			Images: []LockedImage{runnable[0].locked(upstream.Digest)},
 			Carry:  []ocispec.Descriptor{plain(runnable[0].desc)},
 		}, nil
 	}
 	index := rawIndex{SchemaVersion: 2, MediaType: upstream.MediaType}
 	var carry []ocispec.Descriptor
-	var names []string
 	for _, e := range kept {
 		index.Manifests = append(index.Manifests, e.raw)
 		carry = append(carry, plain(e.desc))
-		for _, p := range e.platforms {
-			names = insert(names, p)
-		}
 	}
 	data, err := json.Marshal(index)
 	if err != nil {
 		return nil, errors.Join(errors.New("writing an index of some platforms"), err)
 	}
 	desc := content.NewDescriptorFromBytes(upstream.MediaType, data)
-	return &ResolvedImage{
-		Images: []LockedImage{lockedAs(desc, names, upstream.Digest)},
-		Index:  data, Carry: carry,
-	}, nil
+	locked := lockedAs(desc, nil, upstream.Digest)
+	locked.Manifests = manifestsOf(kept)
+	locked.Platforms = platformsOf(locked.Manifests)
+	return &ResolvedImage{Images: []LockedImage{locked}, Index: data, Carry: carry}, nil
+}
+
+// locked is the lock's entry of one entry of an index, by itself.
+func (e indexEntry) locked(upstream digest.Digest) LockedImage {
+	locked := lockedAs(e.desc, platformsOf(e.manifests), upstream)
+	if e.nested() {
+		locked.Manifests = e.manifests
+	}
+	return locked
 }
 
 // flattened is each platform's manifest by itself.
@@ -271,12 +284,12 @@ func (r imageReader) flattened(upstream ocispec.Descriptor, kept []indexEntry) (
 	flat := &ResolvedImage{}
 	for _, e := range kept {
 		switch {
-		case len(e.platforms) == 0:
+		case len(e.manifests) == 0:
 			continue // an attestation has no place of its own
-		case e.desc.MediaType == ocispec.MediaTypeImageIndex, e.desc.MediaType == dockerManifestList:
+		case e.nested():
 			return nil, fmt.Errorf("image %s: an index within its index cannot be carried flat; list its platforms' images by digest, or leave out shape: flat", r.reference)
 		}
-		flat.Images = append(flat.Images, lockedAs(e.desc, e.platforms, upstream.Digest))
+		flat.Images = append(flat.Images, e.locked(upstream.Digest))
 		flat.Carry = append(flat.Carry, plain(e.desc))
 	}
 	return flat, nil

@@ -105,6 +105,50 @@ func TestResolveImage(t *testing.T) {
 	}
 }
 
+// The lock knows the manifest of each platform of an index: what a node runs.
+func TestResolvedImageNamesTheManifestsOfAnIndex(t *testing.T) {
+	u := newUpstream(t)
+	amd, arm := u.image("linux/amd64", "m"), u.image("linux/arm64", "m")
+	attestation := withPlatform(u.image("unknown/unknown", "m"), "unknown/unknown")
+	flat := u.index(ocispec.MediaTypeImageIndex, withPlatform(arm, "linux/arm64/v8"), withPlatform(amd, "linux/amd64"), attestation)
+	nested := u.index(ocispec.MediaTypeImageIndex, u.index(dockerManifestList, withPlatform(amd, "linux/amd64")), withPlatform(arm, "linux/arm64"))
+	both := []LockedManifest{{"linux/amd64", amd.Digest}, {"linux/arm64", arm.Digest}}
+	for name, tc := range map[string]struct {
+		desc   ocispec.Descriptor
+		wanted []string
+		want   []LockedManifest
+	}{
+		"of an index":                {flat, nil, both},
+		"of an index in an index":    {nested, nil, both},
+		"of some of its platforms":   {flat, []string{"linux/amd64", "linux/arm64"}, both},
+		"of one platform it is that": {flat, []string{"linux/amd64"}, nil},
+		"of a single manifest":       {amd, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ResolveImage(t.Context(), u.store, "shop/app:1", tc.desc, tc.wanted, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got.Images[0].Manifests); diff != "" {
+				t.Error(diff)
+			}
+			lock := Lock{APIVersion: APIVersion, Kind: KindLock, Packed: PackedImages, Release: LockedRelease{Name: "shop", Version: "1.0.0"}, Charts: []LockedChart{}, Images: got.Images}
+			lock.Images[0].References = []string{"shop/app:1"}
+			text, err := lock.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := ParseLock("lock", text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(lock.Images, again.Images); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // A narrowed index has upstream's media type, descriptors and order, and the
 // same digest each time.
 func TestNarrowedIndexKeepsUpstreamsDescriptors(t *testing.T) {

@@ -36,7 +36,7 @@ func SignSubjects(ctx context.Context, src content.Fetcher, root ocispec.Descrip
 	}
 	for _, image := range b.Entries(RoleImage) {
 		subjects = append(subjects, image)
-		if recursive != SignAll || image.MediaType != ocispec.MediaTypeImageIndex && image.MediaType != dockerManifestList {
+		if recursive != SignAll || !isIndex(image.MediaType) {
 			continue
 		}
 		data, err := content.FetchAll(ctx, src, image)
