@@ -22,7 +22,7 @@ type Images struct {
 	// becomes Repository@digest.
 	Repository string
 	// Prefix is HOST/PATH below which each image has a repository of its own:
-	// each reference becomes Prefix/host/path:tag@digest.
+	// each reference becomes Prefix/host/path:tag@digest, as [ref.Expand] has it.
 	Prefix string
 	// Replace are images to use in place of others.
 	Replace []bundle.ReplaceImage
@@ -112,26 +112,8 @@ func (i Images) target(reference string, d digest.Digest) (string, error) {
 	if i.Repository != "" {
 		return i.Repository + "@" + d.String(), nil
 	}
-	return ExpandedReference(i.Prefix, reference, d)
-}
-
-// ExpandedReference is the name of an image in a mirror that gives each image a
-// repository of its own below prefix: prefix/host/path:tag@digest, the host's
-// colon as an underscore. A reference without a tag gets waybill- and the first
-// 16 digits of its digest.
-func ExpandedReference(prefix, reference string, d digest.Digest) (string, error) {
-	r, err := ref.Parse(reference)
-	if err != nil {
-		return "", err
-	}
-	if r.Tag == "" {
-		r.Tag = ref.AnchorTag(d)
-	}
-	expanded := strings.TrimSuffix(prefix, "/") + "/" + strings.ReplaceAll(r.Host, ":", "_") + "/" + r.Repository + ":" + r.Tag + "@" + d.String()
-	if _, err := ref.Parse(expanded); err != nil {
-		return "", fmt.Errorf("expanding %s: %w", reference, err)
-	}
-	return expanded, nil
+	expanded, err := ref.Expand(i.Prefix, reference, d)
+	return expanded.String(), err
 }
 
 // locate returns what takes the place of a normalised reference. A reference
