@@ -21,6 +21,10 @@ type CopyOptions struct {
 	// removes what only an index leads to.
 	AnchorTags bool
 
+	// WithoutAttachments leaves everything that hangs on the content where it is,
+	// and does not look for it. [PlanCopy] decides.
+	WithoutAttachments bool
+
 	OnPlanned    func(objects int, bytes int64)                       // once all that is to be there is known
 	OnStart      func(desc ocispec.Descriptor, of string)             // before content is sent; of says what it is part of, for people
 	OnBytes      func(n int)                                          // n bytes more of a blob were sent
@@ -40,8 +44,8 @@ type CopyResult struct {
 	Attachments []Attachment
 	// Undetermined are look-ups for attachments that gave no answer to rely on.
 	Undetermined []Undetermined
-	// LeftOut are layers that may not be given on and that the source has not
-	// got: whoever needs them fetches them from the addresses in the manifest.
+	// LeftOut are layers that may not be given on, and were not: whoever needs
+	// them fetches them from the addresses in the manifest. See [ForeignChoice].
 	LeftOut []ocispec.Descriptor
 }
 
@@ -158,7 +162,6 @@ func Copy(ctx context.Context, src *Source, dst *Destination, roots []ocispec.De
 // A CopyPlan is everything that is to be at a target, known by digest and size
 // before anything is written. It may be carried out for several targets.
 type CopyPlan struct {
-	src          *Source
 	roots        []*copyNode
 	nodes        map[copyKey]*copyNode
 	blobs        []*copyNode
@@ -171,7 +174,9 @@ type CopyPlan struct {
 func (p *CopyPlan) Size() Amount {
 	var a Amount
 	for _, n := range p.nodes {
-		a.add(n.desc)
+		if n.choice != ForeignOmit {
+			a.add(n.desc)
+		}
 	}
 	return a
 }
@@ -189,14 +194,18 @@ func keyOf(desc ocispec.Descriptor) copyKey { return copyKey{isManifest(desc.Med
 
 // copyNode is one blob or manifest.
 type copyNode struct {
-	desc    ocispec.Descriptor
-	name    string    // what people call it or what it is part of; may be empty
-	parent  *copyNode // the first to name it
-	depth   int       // 0: content; 1: hangs on content; 2: hangs on that
-	height  int       // of a manifest: 1 above its highest part
-	parts   []*copyNode
-	data    []byte // of a manifest; nil for those that are read again
-	foreign bool   // may be missing: its manifest gives other addresses
+	src    *Source
+	desc   ocispec.Descriptor
+	name   string    // what people call it or what it is part of; may be empty
+	parent *copyNode // the first to name it
+	depth  int       // 0: content; 1: hangs on content; 2: hangs on that
+	height int       // of a manifest: 1 above its highest part
+	parts  []*copyNode
+	data   []byte // of a manifest; nil for those that are read again
+
+	foreign bool // all who name it say that it may not be given on, or give addresses
+	urls    []string
+	choice  ForeignChoice
 }
 
 // each runs f for the numbers below n, some at the same time. The first failure

@@ -19,7 +19,14 @@ func (p *CopyPlan) Compare(ctx context.Context, c *Client, l Location, opts Copy
 	if err != nil {
 		return result, err
 	}
-	nodes := slices.Clone(p.blobs)
+	var nodes []*copyNode
+	for _, n := range p.blobs {
+		if n.choice == ForeignOmit {
+			result.LeftOut = append(result.LeftOut, n.desc)
+			continue
+		}
+		nodes = append(nodes, n)
+	}
 	for _, group := range p.manifests {
 		nodes = append(nodes, group...)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -16,6 +17,27 @@ import (
 type mounts struct {
 	from, to *remotePlace
 	refused  atomic.Bool
+}
+
+// mountsTo are the mounts to one target, by where they come from.
+type mountsTo struct {
+	dst *Destination
+	mu  sync.Mutex
+	all map[*Source]*mounts
+}
+
+func (m *mountsTo) from(src *Source) *mounts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found, known := m.all[src]
+	if !known {
+		if m.all == nil {
+			m.all = map[*Source]*mounts{}
+		}
+		found = newMounts(src, m.dst)
+		m.all[src] = found
+	}
+	return found
 }
 
 // newMounts is nil when nothing can be mounted.

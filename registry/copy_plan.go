@@ -35,9 +35,13 @@ type plannedAttachment struct {
 // Errors are those of [Copy].
 func PlanCopy(ctx context.Context, src *Source, roots []ocispec.Descriptor, opts CopyOptions) (*CopyPlan, error) {
 	p := &planner{
-		plan:   &CopyPlan{src: src, nodes: map[copyKey]*copyNode{}},
+		plan:   &CopyPlan{nodes: map[copyKey]*copyNode{}},
+		src:    src,
 		find:   src.place.finder(),
 		source: src.place.name(),
+	}
+	if opts.WithoutAttachments {
+		p.find = nothingHangs{}
 	}
 	var round []*copyNode
 	for _, root := range roots {
@@ -62,7 +66,7 @@ func PlanCopy(ctx context.Context, src *Source, roots []ocispec.Descriptor, opts
 	if len(p.problems) > 0 {
 		return nil, joinProblems(p.problems)
 	}
-	p.order()
+	p.plan.order()
 	return p.plan, nil
 }
 
@@ -71,6 +75,7 @@ const fewManifests = 8
 
 type planner struct {
 	plan     *CopyPlan
+	src      *Source
 	find     finder
 	source   string
 	held     int64
@@ -82,11 +87,13 @@ type planner struct {
 func (p *planner) node(desc ocispec.Descriptor, parent *copyNode, depth int) (*copyNode, bool) {
 	key := keyOf(desc)
 	if n := p.plan.nodes[key]; n != nil {
+		n.alsoNamed(isForeign(desc), desc.URLs)
 		return n, false
 	}
 	n := &copyNode{
+		src:  p.src,
 		desc: ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size},
-		name: nameOfPart(desc, parent), parent: parent, depth: depth, foreign: !key.manifest && len(desc.URLs) > 0,
+		name: nameOfPart(desc, parent), parent: parent, depth: depth, foreign: isForeign(desc), urls: desc.URLs,
 	}
 	p.plan.nodes[key] = n
 	return n, true
@@ -141,7 +148,7 @@ func (p *planner) visit(ctx context.Context, n *copyNode) (v reading, err error)
 		return &CopyError{Side: "source", Ref: p.source, Digest: n.desc.Digest, Of: n.of(), Step: step, Err: err}
 	}
 	if v.data = n.data; v.data == nil {
-		v.data, err = content.FetchAll(ctx, p.plan.src, n.desc)
+		v.data, err = content.FetchAll(ctx, p.src, n.desc)
 	}
 	if err == nil {
 		v.links, err = readLinks(v.data)
@@ -221,21 +228,20 @@ func (p *planner) hold(n *copyNode, data []byte) {
 }
 
 // order puts everything into the order in which it is written.
-func (p *planner) order() {
-	plan := p.plan
+func (p *CopyPlan) order() {
 	var all []*copyNode
-	for key, n := range plan.nodes {
+	for key, n := range p.nodes {
 		if key.manifest {
 			all = append(all, n)
 		} else {
-			plan.blobs = append(plan.blobs, n)
+			p.blobs = append(p.blobs, n)
 		}
 	}
 	for _, n := range all {
 		n.height = heightOf(n)
 	}
 	// Large blobs first: the last one begun should not be the longest.
-	slices.SortFunc(plan.blobs, func(a, b *copyNode) int {
+	slices.SortFunc(p.blobs, func(a, b *copyNode) int {
 		return cmp.Or(cmp.Compare(b.desc.Size, a.desc.Size), cmp.Compare(a.desc.Digest, b.desc.Digest))
 	})
 	slices.SortFunc(all, func(a, b *copyNode) int {
@@ -243,15 +249,15 @@ func (p *planner) order() {
 	})
 	for i, n := range all {
 		if i == 0 || n.depth != all[i-1].depth || n.height != all[i-1].height {
-			plan.manifests = append(plan.manifests, nil)
+			p.manifests = append(p.manifests, nil)
 		}
-		last := len(plan.manifests) - 1
-		plan.manifests[last] = append(plan.manifests[last], n)
+		last := len(p.manifests) - 1
+		p.manifests[last] = append(p.manifests[last], n)
 	}
-	slices.SortStableFunc(plan.attachments, func(a, b plannedAttachment) int {
+	slices.SortStableFunc(p.attachments, func(a, b plannedAttachment) int {
 		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Form, b.Form), cmp.Compare(a.Tag, b.Tag), cmp.Compare(a.Digest, b.Digest))
 	})
-	slices.SortFunc(plan.undetermined, func(a, b Undetermined) int {
+	slices.SortFunc(p.undetermined, func(a, b Undetermined) int {
 		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Lookup, b.Lookup))
 	})
 }
@@ -274,9 +280,9 @@ func (p *CopyPlan) manifestData(ctx context.Context, n *copyNode) ([]byte, error
 	if n.data != nil {
 		return n.data, nil
 	}
-	data, err := content.FetchAll(ctx, p.src, n.desc)
+	data, err := content.FetchAll(ctx, n.src, n.desc)
 	if err != nil {
-		return nil, &CopyError{Side: "source", Ref: p.src.place.name(), Digest: n.desc.Digest, Of: n.of(), Step: "reading", Err: err}
+		return nil, &CopyError{Side: "source", Ref: n.src.place.name(), Digest: n.desc.Digest, Of: n.of(), Step: "reading", Err: err}
 	}
 	return data, nil
 }

@@ -13,7 +13,7 @@ import (
 
 // To brings what is planned to a target, as [Copy] does after planning.
 func (p *CopyPlan) To(ctx context.Context, dst *Destination, opts CopyOptions) (CopyResult, error) {
-	r := &copyRun{plan: p, dst: dst, opts: opts, failed: map[*copyNode]bool{}, mounts: newMounts(p.src, dst)}
+	r := &copyRun{plan: p, dst: dst, opts: opts, failed: map[*copyNode]bool{}, mounts: mountsTo{dst: dst}}
 	r.result.Undetermined = p.Undetermined()
 	if opts.OnPlanned != nil {
 		size := p.Size()
@@ -32,7 +32,7 @@ type copyRun struct {
 	plan   *CopyPlan
 	dst    *Destination
 	opts   CopyOptions
-	mounts *mounts
+	mounts mountsTo
 
 	mu       sync.Mutex
 	result   CopyResult
@@ -69,6 +69,10 @@ func (r *copyRun) all(ctx context.Context) error {
 
 // blob sees to it that a blob is at the target.
 func (r *copyRun) blob(ctx context.Context, n *copyNode) error {
+	if n.choice == ForeignOmit {
+		r.leftOut(n)
+		return nil
+	}
 	there, err := r.dst.Exists(ctx, n.desc)
 	if err != nil {
 		return r.target(n, "looking for", err)
@@ -80,21 +84,22 @@ func (r *copyRun) blob(ctx context.Context, n *copyNode) error {
 	if r.opts.OnStart != nil {
 		r.opts.OnStart(n.desc, n.of())
 	}
-	if r.mounts.try(ctx, n.desc) {
+	mounts := r.mounts.from(n.src)
+	if mounts.try(ctx, n.desc) {
 		r.mounted(n)
 		return nil
 	}
-	rc, err := r.plan.src.Fetch(ctx, n.desc)
+	rc, err := n.fetch(ctx)
 	if err == nil {
 		err = r.send(ctx, n, rc)
 	} else {
 		err = r.source(n, "reading", err)
 	}
-	r.mounts.drop(ctx, n.desc)
+	mounts.drop(ctx, n.desc)
 	switch {
 	case err == nil:
 		r.copied(n)
-	case n.foreign && isContentProblem(err):
+	case n.mayLack() && isContentProblem(err):
 		r.leftOut(n)
 	default:
 		return r.problem(n, err)
@@ -104,7 +109,7 @@ func (r *copyRun) blob(ctx context.Context, n *copyNode) error {
 
 // send pushes a blob and says which side failed.
 func (r *copyRun) send(ctx context.Context, n *copyNode, rc io.ReadCloser) error {
-	reader := &sourceReader{rc: rc, onBytes: r.opts.OnBytes, again: func() (io.ReadCloser, error) { return r.plan.src.Fetch(ctx, n.desc) }}
+	reader := &sourceReader{rc: rc, onBytes: r.opts.OnBytes, again: func() (io.ReadCloser, error) { return n.fetch(ctx) }}
 	defer reader.Close() // it was only read from
 	err := r.dst.Push(ctx, n.desc, reader)
 	if err == nil {
@@ -183,7 +188,7 @@ func (r *copyRun) readBack(ctx context.Context, n *copyNode) error {
 }
 
 func (r *copyRun) source(n *copyNode, step string, err error) error {
-	return r.fail("source", r.plan.src.place.name(), n, step, err)
+	return r.fail("source", n.src.place.name(), n, step, err)
 }
 
 func (r *copyRun) target(n *copyNode, step string, err error) error {

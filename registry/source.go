@@ -33,6 +33,7 @@ type Source struct {
 	Location Location           // as it was opened, with the root's digest
 	Root     ocispec.Descriptor // resolved once
 	place    place
+	client   *Client
 	rootData []byte // read and checked by Open; nil for local places
 }
 
@@ -53,7 +54,7 @@ func (c *Client) Open(ctx context.Context, l Location) (*Source, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	return &Source{Location: l.WithDigest(root.Digest), Root: root, place: p}, nil
+	return &Source{Location: l.WithDigest(root.Digest), Root: root, place: p, client: c}, nil
 }
 
 // List gives the tags of a repository, or the names in an archive or layout,
@@ -103,7 +104,7 @@ func (c *Client) openRemote(ctx context.Context, l Location) (*Source, error) {
 		return nil, p.explainMissing(ctx, err)
 	}
 	root := ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size}
-	return &Source{Location: l.WithDigest(root.Digest), Root: root, place: p, rootData: data}, nil
+	return &Source{Location: l.WithDigest(root.Digest), Root: root, place: p, client: c, rootData: data}, nil
 }
 
 // newest is how many versions a message names.
