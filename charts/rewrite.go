@@ -14,6 +14,7 @@ type Rewritten struct {
 	Changes []images.Change
 	Unknown []images.Use // of containers, and not known where to pull from
 	Stuck   []images.Use // known, and written in parts with no place for a digest
+	Left    []images.Use // known, and inside of longer texts, which stay
 	Similar []images.Use // texts that read as references and are not known
 	// Namespaces are those of objects with pods, "" for the Helm release's own.
 	Namespaces []string
@@ -46,6 +47,7 @@ func (r *rewriting) text(template, manifest string) (string, error) {
 	r.done.Changes = append(r.done.Changes, w.Changes...)
 	r.done.Unknown = append(r.done.Unknown, w.Unknown...)
 	r.done.Stuck = append(r.done.Stuck, w.Stuck...)
+	r.done.Left = append(r.done.Left, w.Left...)
 	r.done.Similar = append(r.done.Similar, w.Similar...)
 	r.done.Namespaces = append(r.done.Namespaces, w.Namespaces...)
 	return out, nil

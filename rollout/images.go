@@ -59,6 +59,7 @@ type PreviewedImages struct {
 	Changes []ImageChange
 	Unknown []ImageUse // of containers, and not in the map
 	Stuck   []ImageUse // in the map, and in parts with no place for a digest
+	Left    []ImageUse // in the map, and inside of longer texts, which are sent as they are
 	Similar []ImageUse // texts elsewhere that read as references and are not in the map
 	// Namespaces are those of objects with pods, as they are written: "" for
 	// the component's own.
@@ -281,6 +282,9 @@ func (s *subject) checkImages(a *analysis) {
 	}
 	for _, use := range found.Stuck {
 		say("image-in-parts", fmt.Sprintf("%s is written in parts with no place for a digest; --images expand:PREFIX names it by a tag", use))
+	}
+	for _, use := range found.Left {
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: %s stands inside of a longer text, which is sent as it is; what reads it asks for the image by that name", s.Name, use))
 	}
 	for _, use := range found.Similar {
 		if !a.images.allowed(use.Reference) {

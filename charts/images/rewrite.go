@@ -11,9 +11,10 @@ import (
 )
 
 // A Rewriter puts other references in the place of those that manifests name:
-// the image of a container, and anywhere else a whole text that is a reference,
-// the value of --flag=reference, and whole words of texts in ConfigMaps, for
-// shells and the like. Never a part of a longer word, and never a text just
+// the image of a container, and anywhere else a whole text that is a reference
+// and the value of --flag=reference. Where a text holds YAML or JSON, as that of
+// a ConfigMap does, the whole texts in it count; in a command for a shell, the
+// values of flags. Never another part of a longer text, and never a text just
 // because of its key.
 type Rewriter struct {
 	// Locate gives the reference to use in place of a normalised one.
@@ -25,6 +26,7 @@ type Rewriter struct {
 	Changes []Change
 	Unknown []Use // images of containers that Locate does not know
 	Stuck   []Use // known images in parts that have no place for a digest
+	Left    []Use // known images that are named inside of longer texts, which stay
 	Similar []Use // texts elsewhere that read as references and that Locate does not know
 
 	// Namespaces are those of objects with pods, as they are written, "" for
@@ -33,6 +35,7 @@ type Rewriter struct {
 
 	place     place
 	namespace string // of the object at hand
+	secret    bool   // the object at hand is a Secret: its texts are told to nobody
 }
 
 // A Change is one reference that was put in the place of another, or, without
@@ -95,8 +98,10 @@ func (r *Rewriter) object(template string, node *yaml.Node) {
 		}
 		return
 	}
-	r.place = place{object: kind + "/" + scalar(child(child(node, "metadata"), "name")), template: template, kind: inObject}
+	name := scalar(child(child(node, "metadata"), "name"))
+	r.place = place{object: kind + "/" + name, template: template, kind: inObject}
 	r.namespace = scalar(child(child(node, "metadata"), "namespace"))
+	r.secret = kind == "Secret" && apiVersion == "v1"
 	switch {
 	case kind == "ServiceAccount" && apiVersion == "v1" && r.PullSecret != "":
 		r.attach(node, "")
@@ -104,14 +109,15 @@ func (r *Rewriter) object(template string, node *yaml.Node) {
 		r.place.kind = inSchema
 	case (kind == "ConfigMap" || kind == "Secret") && apiVersion == "v1":
 		r.place.kind = inConfig
-		if kind == "Secret" {
-			r.secret(child(node, "data"))
+		if r.secret {
+			r.encoded(child(node, "data"))
 		}
 	case isCustom(apiVersion):
 		r.place.kind = inResource
 		r.tabled(node, apiVersion, kind)
 	}
 	r.walk(node, "", "")
+	r.leftIn(node, Object{APIVersion: apiVersion, Kind: kind, Name: name, Template: template})
 }
 
 func (r *Rewriter) walk(node *yaml.Node, key, path string) {
@@ -215,7 +221,9 @@ func (r *Rewriter) arguments(node *yaml.Node, path string) {
 				continue
 			}
 		}
-		r.text(item, flag, here)
+		if r.text(item, flag, here); item.Kind == yaml.ScalarNode && strings.ContainsAny(item.Value, " \t\n") {
+			item.Value = r.shellFlags(item.Value, here)
+		}
 		flag = ""
 		if strings.HasPrefix(item.Value, "-") && !assigned {
 			flag = item.Value
@@ -227,93 +235,38 @@ func (r *Rewriter) environment(node *yaml.Node, path string) {
 	if node.Kind != yaml.SequenceNode {
 		return
 	}
-	stuck := r.environmentParts(node, path)
+	done := r.environmentParts(node, path)
 	for i, item := range node.Content {
 		name := scalar(child(item, "name"))
-		if value := child(item, "value"); value != nil && !stuck[name] {
+		if value := child(item, "value"); value != nil && !done[name] {
 			r.text(value, name, itemPath(path, item, i)+".value")
 		}
 	}
-}
-
-// text rewrites a scalar: the whole of it, else its words.
-func (r *Rewriter) text(node *yaml.Node, key, path string) {
-	if node.Kind != yaml.ScalarNode || node.Tag == "!!int" || node.Tag == "!!bool" || node.Tag == "!!null" {
-		return
-	}
-	if to, ok := r.locate(node.Value, key, path); ok {
-		r.change(node, to, path)
-		return
-	}
-	if to := r.words(node.Value); to != node.Value {
-		r.change(node, to, path)
-	}
-}
-
-// locate gives what takes the place of a whole text, when that is a reference
-// that is meant as one: with tag or digest, or under a key that says image.
-func (r *Rewriter) locate(text, key, path string) (string, bool) {
-	written := strings.TrimSpace(text)
-	form := readForm(written)
-	if form == noReference || form < shortTagged && !namesImage(key) {
-		return "", false
-	}
-	normalized, err := ref.Normalize(written)
-	if err != nil {
-		return "", false
-	}
-	to, ok := r.Locate(normalized)
-	if !ok && form == hosted && !namesArtifact(key) {
-		r.Similar = append(r.Similar, r.use(written, normalized, Candidate, path))
-	}
-	return to, ok
-}
-
-// breaks are what a word of a text ends at.
-const breaks = " \t\r\n\"'`,;()|&<>\\{}[]="
-
-// words rewrites the words of a text that are references with a tag or digest.
-func (r *Rewriter) words(text string) string {
-	var out strings.Builder
-	for text != "" {
-		at := strings.IndexAny(text, breaks)
-		if at == 0 {
-			out.WriteByte(text[0])
-			text = text[1:]
-			continue
-		}
-		word := text
-		if at > 0 {
-			word = text[:at]
-		}
-		text = text[len(word):]
-		if to, ok := r.word(word); ok {
-			word = to
-		}
-		out.WriteString(word)
-	}
-	return out.String()
-}
-
-func (r *Rewriter) word(word string) (string, bool) {
-	if readForm(word) < shortTagged {
-		return "", false
-	}
-	normalized, err := ref.Normalize(word)
-	if err != nil {
-		return "", false
-	}
-	return r.Locate(normalized)
 }
 
 func (r *Rewriter) change(node *yaml.Node, to, path string) {
 	if node.Value == to {
 		return
 	}
-	r.Changes = append(r.Changes, Change{Object: r.place.object, Template: r.place.template, Path: path, From: node.Value, To: to})
-	node.Value = to
+	r.note(path, node.Value, to)
+	if node.Value = to; node.Tag == "!!null" {
+		node.Tag = "!!str"
+	}
 }
 
+func (r *Rewriter) note(path, from, to string) {
+	if r.secret {
+		from, to = hiddenText, hiddenText
+	}
+	r.Changes = append(r.Changes, Change{Object: r.place.object, Template: r.place.template, Path: path, From: from, To: to})
+}
+
+// hiddenText stands for texts of Secrets.
+const hiddenText = "(secret)"
+
 func (r *Rewriter) use(written, normalized string, sure Confidence, path string) Use {
+	if r.secret {
+		written, normalized = hiddenText, hiddenText
+	}
 	return Use{Reference: written, Normalized: normalized, Confidence: sure, Object: r.place.object, Path: path, Template: r.place.template}
 }

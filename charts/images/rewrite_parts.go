@@ -9,75 +9,129 @@ import (
 	"waybill/internal/ref"
 )
 
+// pieces are the fields in which a reference stands in parts. Only the
+// repository is always there.
+type pieces struct{ registry, repository, tag, digest piece }
+
+// A piece is one of them; without a node it is not there.
+type piece struct {
+	node *yaml.Node
+	path string
+}
+
+func (p piece) text() string {
+	if p.node == nil || p.node.Tag == "!!null" {
+		return ""
+	}
+	return strings.TrimSpace(scalar(p.node))
+}
+
+// pieceOf is the first of these keys that a map has.
+func pieceOf(node *yaml.Node, path string, keys ...string) piece {
+	for _, key := range keys {
+		if value := child(node, key); value != nil && value.Kind == yaml.ScalarNode {
+			return piece{value, join(path, key)}
+		}
+	}
+	return piece{}
+}
+
 // parts rewrites a reference in parts and returns the keys that belong to it.
-// Without a field for the digest the target needs a tag.
 func (r *Rewriter) parts(node *yaml.Node, key, path string) map[string]bool {
 	if r.place.kind == inObject {
 		return nil
 	}
-	repository := child(node, "repository")
-	name := "repository"
-	if repository == nil && namesImage(key) {
-		repository, name = child(node, "name"), "name"
+	p := pieces{
+		registry: pieceOf(node, path, "registry", "hub"), repository: pieceOf(node, path, "repository"),
+		tag: pieceOf(node, path, "tag"), digest: pieceOf(node, path, "digest", "sha"),
 	}
-	if scalar(repository) == "" || readForm(repository.Value) == noReference {
+	if p.repository.node == nil && namesImage(key) {
+		p.repository = pieceOf(node, path, "name")
+	}
+	if readForm(p.repository.text()) == noReference || p.tag.text() == "" && p.digest.text() == "" || !r.knows(p) {
 		return nil
 	}
-	registry, tag, sum := child(node, "registry"), child(node, "tag"), child(node, "digest")
-	if scalar(tag) == "" && scalar(sum) == "" {
-		return nil
-	}
-	written := joined(scalar(registry), repository.Value, scalar(tag), scalar(sum))
-	normalized, err := ref.Normalize(written)
-	if err != nil {
-		return nil
-	}
-	to, ok := r.Locate(normalized)
-	if !ok {
-		return nil
-	}
-	target, err := ref.Parse(to)
-	if err != nil {
-		return nil
-	}
-	done := map[string]bool{"registry": true, name: true, "tag": true, "digest": true}
-	if target.Tag == "" && sum == nil {
-		r.Stuck = append(r.Stuck, r.use(written, normalized, Recognised, path))
-		return done
-	}
-	host, rest := "", target.Name()
-	if registry != nil {
-		host, rest = target.Host, target.Repository
-		r.change(registry, host, join(path, "registry"))
-	}
-	r.change(repository, rest, join(path, name))
-	if target.Digest != "" && sum != nil {
-		r.change(sum, target.Digest.String(), join(path, "digest"))
-	}
-	if target.Tag != "" && tag != nil {
-		r.change(tag, target.Tag, join(path, "tag"))
+	r.assemble(p)
+	done := map[string]bool{}
+	for _, one := range []piece{p.registry, p.repository, p.tag, p.digest} {
+		done[strings.TrimPrefix(strings.TrimPrefix(one.path, path), ".")] = true
 	}
 	return done
 }
 
-// tabled finds the references in parts that the table of kinds knows: there is
-// no place for a digest in them.
-func (r *Rewriter) tabled(node *yaml.Node, apiVersion, kind string) {
-	var content map[string]any
-	if err := node.Decode(&content); err != nil {
+func (p pieces) written() string {
+	return joined(p.registry.text(), p.repository.text(), p.tag.text(), p.digest.text())
+}
+
+func (r *Rewriter) knows(p pieces) bool {
+	normalized, err := ref.Normalize(p.written())
+	if err != nil {
+		return false
+	}
+	_, ok := r.Locate(normalized)
+	return ok
+}
+
+// assemble puts the new reference into the fields of the old one. Where they
+// have no place for a digest and it has no tag, they stay: see [Rewriter.leftIn].
+func (r *Rewriter) assemble(p pieces) {
+	normalized, err := ref.Normalize(p.written())
+	if err != nil {
 		return
 	}
-	f := Finder{place: r.place}
-	f.known(Object{APIVersion: apiVersion, Kind: kind, Content: content})
-	for _, use := range f.Uses {
-		if _, ok := r.Locate(use.Normalized); ok && use.InParts {
-			r.Stuck = append(r.Stuck, use)
+	to, ok := r.Locate(normalized)
+	target, err := ref.Parse(to)
+	if !ok || err != nil || target.Tag == "" && p.digest.node == nil || target.Tag != "" && p.tag.node == nil && p.digest.node == nil {
+		return
+	}
+	name := target.Name()
+	if registry := p.registry.text(); registry != "" {
+		r.change(p.registry.node, target.Host, p.registry.path)
+		if !strings.HasPrefix(p.repository.text(), registry+"/") {
+			name = target.Repository
+		}
+	}
+	r.change(p.repository.node, name, p.repository.path)
+	if target.Tag != "" && p.tag.node != nil {
+		r.change(p.tag.node, target.Tag, p.tag.path)
+	}
+	if p.digest.node == nil {
+		return
+	}
+	sum := target.Digest.String()
+	if old := p.digest.text(); old != "" && !strings.Contains(old, ":") || old == "" && strings.HasSuffix(p.digest.path, "sha") {
+		sum = target.Digest.Encoded() // as it is written there
+	}
+	r.change(p.digest.node, sum, p.digest.path)
+}
+
+// tabled rewrites the references in parts that the table of kinds knows.
+func (r *Rewriter) tabled(node *yaml.Node, apiVersion, kind string) {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	at := func(path string) piece {
+		found := node
+		for key := range strings.SplitSeq(path, ".") {
+			found = child(found, key)
+		}
+		if path == "" || found == nil || found.Kind != yaml.ScalarNode {
+			return piece{}
+		}
+		return piece{found, path}
+	}
+	for _, row := range kinds() {
+		if row.Group != group || row.Kind != kind || at(row.Image).text() != "" {
+			continue
+		}
+		p := pieces{registry: at(row.Registry), repository: at(row.Repository), tag: at(row.Tag), digest: at(row.Digest)}
+		if p.repository.text() != "" && r.knows(p) {
+			r.assemble(p)
 		}
 	}
 }
 
-// environmentParts finds references in parts among variables and returns the
-// names of those variables: programs join them, and few would take a digest.
+// environmentParts rewrites references in parts among variables and returns the
+// names of those that hold the repository. Programs join them, and few would take a
+// digest.
 func (r *Rewriter) environmentParts(node *yaml.Node, path string) map[string]bool {
 	var env []any
 	if err := node.Decode(&env); err != nil {
@@ -87,16 +141,72 @@ func (r *Rewriter) environmentParts(node *yaml.Node, path string) map[string]boo
 	f.environmentParts(env, path)
 	names := map[string]bool{}
 	for _, use := range f.Uses {
-		if _, ok := r.Locate(use.Normalized); ok {
-			r.Stuck = append(r.Stuck, use)
-			names[strings.TrimSuffix(strings.TrimPrefix(use.Path, path+"["), "].value")] = true
+		if _, ok := r.Locate(use.Normalized); !ok {
+			continue
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(use.Path, path+"["), "].value")
+		names[name] = true
+		base, _ := trimAny(name, "_REPOSITORY", "_REPO", "_NAME", "")
+		p := pieces{registry: variable(node, path, base+"_REGISTRY"), repository: variable(node, path, name), tag: variable(node, path, base+"_TAG")}
+		if p.tag.text() == "" {
+			p.tag = variable(node, path, base+"_VERSION")
+		}
+		if p.repository.node != nil {
+			r.assemble(p)
 		}
 	}
 	return names
 }
 
-// secret rewrites the texts of a Secret that are encoded.
-func (r *Rewriter) secret(data *yaml.Node) {
+// variable is the value of one of a container's variables.
+func variable(env *yaml.Node, path, name string) piece {
+	for _, item := range env.Content {
+		if value := child(item, "value"); value != nil && scalar(child(item, "name")) == name {
+			return piece{value, path + "[" + name + "].value"}
+		}
+	}
+	return piece{}
+}
+
+// leftIn finds what is still known in an object that is rewritten: references in
+// parts without a place for a digest, and those inside of longer texts.
+func (r *Rewriter) leftIn(node *yaml.Node, o Object) {
+	if err := node.Decode(&o.Content); err != nil {
+		return
+	}
+	var f Finder
+	f.Object(o)
+	for _, found := range f.Uses {
+		to, ok := r.Locate(found.Normalized)
+		if !ok || sameImage(to, found.Normalized) {
+			continue
+		}
+		use := r.use(found.Reference, found.Normalized, found.Confidence, found.Path)
+		use.InParts = found.InParts
+		if found.InParts && (r.place.kind == inResource || r.place.kind == inObject) {
+			r.Stuck = append(r.Stuck, use)
+		} else {
+			r.Left = append(r.Left, use)
+		}
+	}
+}
+
+// sameImage is whether two references lead to one repository and digest, or
+// where one has none, to one tag.
+func sameImage(a, b string) bool {
+	one, oneErr := ref.Parse(a)
+	two, twoErr := ref.Parse(b)
+	if oneErr != nil || twoErr != nil || one.Name() != two.Name() {
+		return false
+	}
+	if one.Digest == "" || two.Digest == "" {
+		return one.Tag == two.Tag
+	}
+	return one.Digest == two.Digest
+}
+
+// encoded rewrites the texts of a Secret that are encoded.
+func (r *Rewriter) encoded(data *yaml.Node) {
 	if data == nil || data.Kind != yaml.MappingNode {
 		return
 	}
@@ -107,13 +217,8 @@ func (r *Rewriter) secret(data *yaml.Node) {
 			continue
 		}
 		inner := yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(plain)}
-		before := len(r.Changes)
-		r.text(&inner, key, "data."+key)
-		if len(r.Changes) > before {
+		if r.text(&inner, key, "data."+key); inner.Value != string(plain) {
 			value.Value = base64.StdEncoding.EncodeToString([]byte(inner.Value))
-			for j := range r.Changes[before:] {
-				r.Changes[before+j].From, r.Changes[before+j].To = "(secret)", "(secret)"
-			}
 		}
 	}
 }

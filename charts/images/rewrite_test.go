@@ -2,6 +2,7 @@ package images
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,13 +31,33 @@ func TestRewrite(t *testing.T) {
 			"apiVersion: v1\nkind: Pod\nmetadata:\n  name: busybox\n  labels: {app: busybox}\nspec:\n  # which\n  containers:\n    - name: busybox\n      image: busybox\n",
 			"apiVersion: v1\nkind: Pod\nmetadata:\n  name: busybox\n  labels: {app: busybox}\nspec:\n  # which\n  containers:\n    - name: busybox\n      image: {1}\n",
 		},
-		"arguments and environment": {
-			"kind: Pod\napiVersion: v1\nspec:\n  containers:\n    - name: a\n      image: shop/app:1.0\n      command: [sh, -c, \"run --image 'shop/app:1.0' myshop/app:1.0 shop/app:1.0x\"]\n      args: [--worker=shop/app:1.0, --image, shop/app:1.0, --name=shop/app]\n      env:\n        - {name: IMG, value: \"quay.io/shop/side:v2\"}\n        - {name: LIST, value: \"shop/app:1.0,quay.io/shop/side:v2\"}\n",
-			"kind: Pod\napiVersion: v1\nspec:\n  containers:\n    - name: a\n      image: {2}\n      command: [sh, -c, \"run --image '{2}' myshop/app:1.0 shop/app:1.0x\"]\n      args: ['--worker={2}', --image, '{2}', --name=shop/app]\n      env:\n        - {name: IMG, value: \"{1}\"}\n        - {name: LIST, value: \"{2},{1}\"}\n",
+		"arguments and environment: whole texts and values of flags, and no part of a longer text": {
+			"kind: Pod\napiVersion: v1\nspec:\n  containers:\n    - name: a\n      image: shop/app:1.0\n      command: [sh, -c, \"run 'shop/app:1.0' x--image=shop/app:1.0\"]\n      args: [--worker=shop/app:1.0, --image, shop/app:1.0, WORKER=shop/app:1.0, --name=shop/app, myshop/app:1.0, shop/app:1.0x]\n      env:\n        - {name: IMG, value: \"quay.io/shop/side:v2\"}\n        - {name: LIST, value: \"shop/app:1.0,quay.io/shop/side:v2\"}\n",
+			"kind: Pod\napiVersion: v1\nspec:\n  containers:\n    - name: a\n      image: {2}\n      command: [sh, -c, \"run 'shop/app:1.0' x--image=shop/app:1.0\"]\n      args: ['--worker={2}', --image, '{2}', 'WORKER={2}', --name=shop/app, 'myshop/app:1.0', 'shop/app:1.0x']\n      env:\n        - {name: IMG, value: \"{1}\"}\n        - {name: LIST, value: \"shop/app:1.0,quay.io/shop/side:v2\"}\n",
 		},
-		"a ConfigMap's text keeps its shape": {
-			"apiVersion: v1\nkind: ConfigMap\ndata:\n  c.yaml: |\n    # nats\n    image: shop/app:1.0\n    url: https://shop/app:1.0\n    redis: redis:7.2\n",
-			"apiVersion: v1\nkind: ConfigMap\ndata:\n  c.yaml: |\n    # nats\n    image: {2}\n    url: https://shop/app:1.0\n    redis: {2}\n",
+		"in a command for a shell the values of flags": {
+			"kind: Pod\napiVersion: v1\nspec:\n  containers:\n    - name: a\n      image: busybox\n      command:\n        - sh\n        - -c\n        - |\n          exec run -image=\"shop/app:1.0\" \\\n            --side quay.io/shop/side:v2 --x='shop/app:1.0' -log shop/app:1.0x\n          echo shop/app:1.0\n",
+			"kind: Pod\napiVersion: v1\nspec:\n  containers:\n    - name: a\n      image: {1}\n      command:\n        - sh\n        - -c\n        - |\n          exec run -image=\"{2}\" \\\n            --side {1} --x='{2}' -log shop/app:1.0x\n          echo shop/app:1.0\n",
+		},
+		"a ConfigMap: whole texts, never keys, never prose": {
+			"apiVersion: v1\nkind: ConfigMap\ndata:\n  worker: shop/app:1.0\n  flag: --worker=shop/app:1.0\n  line: |\n    shop/app:1.0\n  shop/app: none\n  note: see shop/app:1.0\n  word: 'Image: shop/app:1.0'\n  url: https://shop/app:1.0\n  redis: redis\n  image: debug\n",
+			"apiVersion: v1\nkind: ConfigMap\ndata:\n  worker: {2}\n  flag: --worker={2}\n  line: |\n    {2}\n  shop/app: none\n  note: see shop/app:1.0\n  word: 'Image: shop/app:1.0'\n  url: https://shop/app:1.0\n  redis: redis\n  image: debug\n",
+		},
+		"whole texts of the YAML in a ConfigMap, every other byte of it kept": {
+			"apiVersion: v1\nkind: ConfigMap\ndata:\n  c.yaml: |\n    # nats: shop/app:1.0\n    image:   shop/app:1.0   # this\n    url: https://shop/app:1.0\n    list: ['é', 'quay.io/shop/side:v2', \"shop/app:1.0\"]\n    ---\n    - --worker=shop/app:1.0\n    - shop/app:1.0 and more\n",
+			"apiVersion: v1\nkind: ConfigMap\ndata:\n  c.yaml: |\n    # nats: shop/app:1.0\n    image:   {2}   # this\n    url: https://shop/app:1.0\n    list: ['é', '{1}', \"{2}\"]\n    ---\n    - --worker={2}\n    - shop/app:1.0 and more\n",
+		},
+		"and of JSON, and in a variable": {
+			"apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: busybox\n      env:\n        - name: CONFIG\n          value: '{\"a\":{\"image\":\"busybox\",\"n\":1e3}, \"b\":\"shop/app:1.0\"}'\n",
+			"apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: {1}\n      env:\n        - name: CONFIG\n          value: '{\"a\":{\"image\":\"{1}\",\"n\":1e3}, \"b\":\"{2}\"}'\n",
+		},
+		"a text that is no YAML, nor any shell's, stays": {
+			"apiVersion: v1\nkind: ConfigMap\ndata:\n  c.toml: |\n    [a]\n    image = \"shop/app:1.0\"\n  t.yaml: |\n    {{ if }}\n    image: shop/app:1.0\n",
+			"apiVersion: v1\nkind: ConfigMap\ndata:\n  c.toml: |\n    [a]\n    image = \"shop/app:1.0\"\n  t.yaml: |\n    {{ if }}\n    image: shop/app:1.0\n",
+		},
+		"parts by other names": {
+			"apiVersion: shop.example/v1\nkind: Shop\nspec:\n  side:\n    hub: quay.io\n    repository: shop/side\n    tag: v2\n    sha: \"\"\n  other:\n    registry: \"\"\n    repository: quay.io/shop/side\n    tag: v2\n    digest: null\n",
+			"apiVersion: shop.example/v1\nkind: Shop\nspec:\n  side:\n    hub: site.example\n    repository: b\n    tag: v2\n    sha: \"" + d1[7:] + "\"\n  other:\n    registry: \"\"\n    repository: site.example/b\n    tag: v2\n    digest: " + d1 + "\n",
 		},
 		"custom resources: whole, and in parts that have a digest": {
 			"apiVersion: shop.example/v1\nkind: Shop\nspec:\n  image: busybox\n  name: busybox\n  side:\n    registry: quay.io\n    repository: shop/side\n    tag: v2\n    digest: \"\"\n",
@@ -90,32 +111,125 @@ func TestRewriteKeepsBytesOfDocumentsThatDoNotChange(t *testing.T) {
 	}
 }
 
+// kept says what a rewriter could not rewrite.
+func kept(r *Rewriter) []string {
+	var got []string
+	for what, uses := range map[string][]Use{"unknown": r.Unknown, "stuck": r.Stuck, "left": r.Left, "similar": r.Similar} {
+		for _, u := range uses {
+			got = append(got, what+" "+u.Reference+" "+u.Object+" "+u.Path)
+		}
+	}
+	slices.Sort(got)
+	return got
+}
+
 func TestWhatCannotBeRewritten(t *testing.T) {
 	r := rewriter()
-	_, err := r.Rewrite("t", "apiVersion: shop.example/v1\nkind: Shop\nspec: {image: {repository: quay.io/shop/side, tag: v2}, other: 'ghcr.io/x/y:1'}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: a, image: 'else/where:1', env: [{name: X_IMAGE_REPO, value: quay.io/shop/side}, {name: X_IMAGE_TAG, value: v2}]}]}\n")
+	_, err := r.Rewrite("t", `apiVersion: shop.example/v1
+kind: Shop
+spec: {image: {repository: quay.io/shop/side, tag: v2}, other: 'ghcr.io/x/y:1'}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  containers:
+  - name: a
+    image: 'else/where:1'
+    args: [sh, -c, run shop/app:1.0]
+    env: [{name: X_IMAGE_REPO, value: quay.io/shop/side}, {name: X_IMAGE_TAG, value: v2}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: c}
+data:
+  note: see shop/app:1.0
+  parts.json: '{"image":{"repository":"quay.io/shop/side","tag":"v2"}}'
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: s}
+stringData: {hook: 'db.example.com/app:hunter2'}
+`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, u := range r.Unknown {
-		got = append(got, "unknown "+u.Reference+" "+u.Object+" "+u.Path)
-	}
-	for _, u := range r.Stuck {
-		got = append(got, "stuck "+u.Reference+" "+u.Object+" "+u.Path)
-	}
-	for _, u := range r.Similar {
-		got = append(got, "similar "+u.Reference+" "+u.Object+" "+u.Path)
-	}
 	want := []string{
-		"unknown else/where:1 Pod/p spec.containers[a].image",
-		"stuck quay.io/shop/side:v2 Shop/ spec.image",
-		"stuck quay.io/shop/side:v2 Pod/p spec.containers[a].env[X_IMAGE_REPO].value",
+		"left quay.io/shop/side:v2 ConfigMap/c data.parts.json.image",
+		"left shop/app:1.0 ConfigMap/c data.note",
+		"left shop/app:1.0 Pod/p spec.containers[a].args[2]",
+		"similar (secret) Secret/s stringData.hook",
 		"similar ghcr.io/x/y:1 Shop/ spec.other",
+		"stuck quay.io/shop/side:v2 Pod/p spec.containers[a].env[X_IMAGE_REPO].value",
+		"stuck quay.io/shop/side:v2 Shop/ spec.image",
+		"unknown else/where:1 Pod/p spec.containers[a].image",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, kept(r)); diff != "" {
 		t.Error(diff)
 	}
 	if len(r.Changes) != 0 {
 		t.Errorf("changed %+v", r.Changes)
+	}
+}
+
+// A mirror with a repository and a tag for each image is the way out for what has
+// no place for a digest.
+func TestPartsWithoutADigestTakeATag(t *testing.T) {
+	r := &Rewriter{Locate: func(s string) (string, bool) {
+		return "mirror.example/m/" + s + "@" + d1, !strings.HasPrefix(s, "mirror.example")
+	}}
+	got, err := r.Rewrite("t", `apiVersion: shop.example/v1
+kind: Shop
+spec: {image: {repository: quay.io/shop/side, tag: v2}, other: {registry: quay.io, name: shop, image: {name: shop/side, tag: 1.5}}}
+---
+apiVersion: monitoring.coreos.com/v1
+kind: Prometheus
+spec: {baseImage: quay.io/prometheus/prometheus, version: v2.50.0}
+---
+apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - name: a
+    env: [{name: X_IMAGE_REGISTRY, value: quay.io}, {name: X_IMAGE_REPO, value: shop/side}, {name: X_IMAGE_TAG, value: v2}]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `apiVersion: shop.example/v1
+kind: Shop
+spec: {image: {repository: mirror.example/m/quay.io/shop/side, tag: v2}, other: {registry: quay.io, name: shop, image: {name: mirror.example/m/docker.io/shop/side, tag: 1.5}}}
+---
+apiVersion: monitoring.coreos.com/v1
+kind: Prometheus
+spec: {baseImage: mirror.example/m/quay.io/prometheus/prometheus, version: v2.50.0}
+---
+apiVersion: v1
+kind: Pod
+spec:
+  containers:
+    - name: a
+      env: [{name: X_IMAGE_REGISTRY, value: mirror.example}, {name: X_IMAGE_REPO, value: m/quay.io/shop/side}, {name: X_IMAGE_TAG, value: v2}]
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if left := kept(r); len(left) > 0 {
+		t.Errorf("not rewritten: %q", left)
+	}
+}
+
+func TestTextsOfSecretsAreToldToNobody(t *testing.T) {
+	r := rewriter()
+	if _, err := r.Rewrite("t", "apiVersion: v1\nkind: Secret\ndata: {a: c2hvcC9hcHA6MS4w}\nstringData: {b.yaml: \"image: shop/app:1.0\\npassword: x\"}\n"); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Changes) != 2 {
+		t.Fatalf("changed %+v", r.Changes)
+	}
+	for _, c := range r.Changes {
+		if c.From != hiddenText || c.To != hiddenText {
+			t.Errorf("told %+v", c)
+		}
 	}
 }

@@ -188,7 +188,7 @@ func previewedImages(r charts.Rewritten) rollout.PreviewedImages {
 		out.Changes = append(out.Changes, rollout.ImageChange{Object: c.Object, Path: c.Path, From: c.From, To: c.To})
 	}
 	out.Namespaces = r.Namespaces
-	out.Unknown, out.Stuck, out.Similar = imageUses(r.Unknown), imageUses(r.Stuck), imageUses(r.Similar)
+	out.Unknown, out.Stuck, out.Left, out.Similar = imageUses(r.Unknown), imageUses(r.Stuck), imageUses(r.Left), imageUses(r.Similar)
 	return out
 }
 
