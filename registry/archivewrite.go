@@ -1,25 +1,24 @@
 package registry
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
-	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// archiveTarget collects blobs in a private folder beside the file and writes
-// the tar on commit: to FILE.partial, which it holds locked from the beginning,
-// so that two writers of one archive don't meet in it.
+// archiveTarget collects what an archive will hold and writes it on commit: to
+// FILE.partial, which it holds locked from the beginning, so that two writers of
+// one archive don't meet in it. What is pushed is kept in memory; what copies
+// bring is promised, and goes from its source to its place in the file.
 type archiveTarget struct {
 	staged
+	*cargo
 	path    string
 	partial *os.File
 }
@@ -27,7 +26,8 @@ type archiveTarget struct {
 // createArchive begins an archive. With keep, what is in the file now will be in
 // the new one too.
 func createArchive(l Location, keep bool) (*archiveTarget, error) {
-	t := &archiveTarget{path: l.Path, staged: staged{place: placeName(l)}}
+	c := newCargo()
+	t := &archiveTarget{path: l.Path, cargo: c, staged: staged{place: placeName(l), into: c}}
 	if isDirectory(l.Path) {
 		return nil, &LocationError{Input: l.String(), Reason: "is a folder, not an archive"}
 	}
@@ -39,10 +39,7 @@ func createArchive(l Location, keep bool) (*archiveTarget, error) {
 		t.before = before
 	}
 	if err := t.reserve(); err != nil {
-		if t.before != nil {
-			err = errors.Join(err, t.before.Close())
-		}
-		return nil, err
+		return nil, errors.Join(err, t.close())
 	}
 	return t, nil
 }
@@ -56,20 +53,24 @@ func (t *archiveTarget) reserve() error {
 		return fmt.Errorf("writing %s: %w", t.place, plainPathError(err))
 	}
 	t.partial = partial
-	stage, err := os.MkdirTemp(filepath.Dir(t.path), "."+filepath.Base(t.path)+".*")
-	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", t.place, plainPathError(err)), t.dropPartial())
-	}
-	t.into = folder(stage)
 	return nil
+}
+
+// Fetch gives what was pushed or promised, or what is in the file now.
+func (t *archiveTarget) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	_, isHeld, p, isPromised := t.find(desc.Digest)
+	if isPromised && !isHeld {
+		return t.fetch(ctx, p)
+	}
+	return t.staged.Fetch(ctx, desc)
 }
 
 // commit writes the tar beside its place and renames it, so that the file is
 // there whole or not at all.
 func (t *archiveTarget) commit(ctx context.Context) error {
 	err := t.write(ctx)
-	if cleanErr := t.dropStage(); err == nil {
-		err = cleanErr
+	if closeErr := t.close(); err == nil {
+		err = closeErr
 	}
 	if err == nil {
 		err = t.rename()
@@ -100,11 +101,12 @@ func (t *archiveTarget) rename() error {
 
 // abort removes all that was written. What was there before is untouched.
 func (t *archiveTarget) abort() error {
-	return errors.Join(t.dropStage(), t.dropPartial())
+	return errors.Join(t.close(), t.dropPartial())
 }
 
-func (t *archiveTarget) dropStage() error {
-	err := os.RemoveAll(string(t.into))
+// close lets go of all that is read from.
+func (t *archiveTarget) close() error {
+	err := t.cargo.Close()
 	if t.before != nil {
 		err = errors.Join(err, t.before.Close())
 	}
@@ -133,62 +135,30 @@ func (t *archiveTarget) write(ctx context.Context) error {
 	if len(index.Manifests) == 0 {
 		return &ContentError{Ref: t.place, Reason: "nothing was tagged, so there is nothing to write"}
 	}
-	order, err := archiveOrder(ctx, index, t, t.place)
+	plan, err := planArchive(ctx, index, t, t.place, t.findSupply)
 	if err != nil {
 		return err
 	}
-	indexData, err := writeIndex(index)
-	if err != nil {
+	if err := t.partial.Truncate(plan.tar.Size()); err != nil {
 		return err
 	}
-	if err := t.writeTar(ctx, tar.NewWriter(t.partial), indexData, order); err != nil {
+	w := &tarWriter{plan: plan, file: t.partial, place: t.place}
+	if err := w.write(ctx, t.concurrency); err != nil {
 		return err
 	}
 	return t.partial.Sync()
 }
 
-func (t *archiveTarget) writeTar(ctx context.Context, w *tar.Writer, index []byte, order []ocispec.Descriptor) error {
-	for _, top := range []struct {
-		name string
-		data []byte
-	}{{layoutFile, layoutFileBytes()}, {indexFile, index}} {
-		if err := w.WriteHeader(tarHeader(top.name, int64(len(top.data)))); err != nil {
-			return err
-		}
-		if _, err := w.Write(top.data); err != nil {
-			return err
-		}
+// findSupply is where a blob comes from: what was pushed or promised, else what
+// is in the file now.
+func (t *archiveTarget) findSupply(desc ocispec.Descriptor) (supply, bool) {
+	if o, ok := t.cargo.supply(desc); ok || t.before == nil {
+		return o, ok
 	}
-	for _, desc := range order {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := w.WriteHeader(tarHeader(blobName(desc.Digest), desc.Size)); err != nil {
-			return err
-		}
-		if err := t.copyBlob(ctx, w, desc); err != nil {
-			return err
-		}
+	if there, err := t.before.has(context.Background(), desc); err != nil || !there {
+		return supply{}, false
 	}
-	return w.Close()
-}
-
-func (t *archiveTarget) copyBlob(ctx context.Context, w io.Writer, desc ocispec.Descriptor) error {
-	rc, err := t.Fetch(ctx, desc)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(w, rc)
-	return errors.Join(err, rc.Close())
-}
-
-// tarHeader is the same on every machine and any day. Sizes that USTAR's octal
-// digits can't hold take PAX.
-func tarHeader(name string, size int64) *tar.Header {
-	const ustarLimit = 8 << 30
-	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: int64(fs.FileMode(0o644)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-	if size >= ustarLimit {
-		h.Format = tar.FormatPAX
-	}
-	return h
+	return plainSupply(func(ctx context.Context, offset int64) (io.ReadCloser, error) {
+		return t.before.openAt(ctx, desc, offset)
+	}), true
 }

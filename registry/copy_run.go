@@ -81,6 +81,9 @@ func (r *copyRun) blob(ctx context.Context, n *copyNode) error {
 		r.skipped(n)
 		return nil
 	}
+	if target, ok := r.dst.target.(promiser); ok {
+		return r.promise(ctx, n, target)
+	}
 	if r.opts.OnStart != nil {
 		r.opts.OnStart(n.desc, n.of())
 	}

@@ -58,7 +58,9 @@ func (r *resumingReader) progress() int64 {
 }
 
 func (r *resumingReader) resume() error {
-	_ = r.rc.Close()
+	if r.rc != nil {
+		_ = r.rc.Close()
+	}
 	ctx := auth.AppendRepositoryScope(r.ctx, r.place.repo.Reference, auth.ActionPull)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.place.contentURL(r.desc), nil)
 	if err != nil {

@@ -55,6 +55,24 @@ func fetchFrom(blobs blobStore, desc ocispec.Descriptor, place string) (io.ReadC
 	return checked(rc, desc, place)
 }
 
+func (p *localPlace) openAt(_ context.Context, desc ocispec.Descriptor, offset int64) (io.ReadCloser, error) {
+	if err := checkDescriptor(desc, p.place); err != nil {
+		return nil, err
+	}
+	rc, size, err := p.blobs.open(desc.Digest)
+	if err != nil {
+		return nil, storeError(err, desc, p.place)
+	}
+	if err = checkSize(size, desc, p.place); err == nil {
+		_, err = rc.Seek(offset, io.SeekStart)
+	}
+	if err != nil {
+		_ = rc.Close() // it was only read from
+		return nil, err
+	}
+	return rc, nil
+}
+
 func storeError(err error, desc ocispec.Descriptor, place string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return missing(place, desc)

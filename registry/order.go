@@ -22,12 +22,13 @@ const (
 
 // archiveOrder lists every blob that an index leads to: by group, in a group by
 // digest. The same digests always come in the same order. A blob that two
-// groups need stands in the first.
-func archiveOrder(ctx context.Context, index ocispec.Index, fetcher content.Fetcher, place string) ([]ocispec.Descriptor, error) {
-	w := &orderWalk{fetcher: fetcher, place: place, group: map[digest.Digest]int{}, seen: map[visit]bool{}}
+// groups need stands in the first. Layers that all who name them call foreign are
+// told too: they may be missing.
+func archiveOrder(ctx context.Context, index ocispec.Index, fetcher content.Fetcher, place string) (order []ocispec.Descriptor, foreign map[digest.Digest]bool, err error) {
+	w := &orderWalk{fetcher: fetcher, place: place, group: map[digest.Digest]int{}, foreign: map[digest.Digest]bool{}, seen: map[visit]bool{}}
 	for _, desc := range index.Manifests {
 		if err := w.walk(ctx, entry(desc, ""), isAttachment(nameOf(desc))); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	slices.SortFunc(w.found, func(a, b ocispec.Descriptor) int {
@@ -36,7 +37,7 @@ func archiveOrder(ctx context.Context, index ocispec.Index, fetcher content.Fetc
 		}
 		return strings.Compare(a.Digest.String(), b.Digest.String())
 	})
-	return w.found, nil
+	return w.found, w.foreign, nil
 }
 
 // visit is a manifest and whether it was reached as an attachment.
@@ -49,6 +50,7 @@ type orderWalk struct {
 	fetcher content.Fetcher
 	place   string
 	group   map[digest.Digest]int
+	foreign map[digest.Digest]bool
 	found   []ocispec.Descriptor
 	seen    map[visit]bool
 }
@@ -57,12 +59,13 @@ func (w *orderWalk) add(desc ocispec.Descriptor, group int) error {
 	before, known := w.group[desc.Digest]
 	if known {
 		w.group[desc.Digest] = min(before, group)
+		w.foreign[desc.Digest] = w.foreign[desc.Digest] && isForeign(desc)
 		return nil
 	}
 	if err := checkDescriptor(desc, w.place); err != nil {
 		return err
 	}
-	w.group[desc.Digest] = group
+	w.group[desc.Digest], w.foreign[desc.Digest] = group, isForeign(desc)
 	w.found = append(w.found, ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size})
 	return nil
 }

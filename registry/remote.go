@@ -56,17 +56,36 @@ func (p *remotePlace) failed(err error, what string, desc ocispec.Descriptor, re
 }
 
 func (p *remotePlace) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	rc, err := p.openAt(ctx, desc, 0)
+	if err != nil {
+		return nil, err
+	}
+	return checked(rc, desc, p.name())
+}
+
+// openAt asks for content from an offset on. A registry that knows no ranges is
+// read from the beginning.
+func (p *remotePlace) openAt(ctx context.Context, desc ocispec.Descriptor, offset int64) (io.ReadCloser, error) {
 	if err := checkDescriptor(desc, p.name()); err != nil {
 		return nil, err
 	}
-	rc, err := p.repo.Fetch(ctx, desc)
-	if errors.Is(err, errdef.ErrNotFound) {
+	r := &resumingReader{place: p, ctx: ctx, desc: desc, done: offset, from: offset}
+	var err error
+	if offset == 0 {
+		r.rc, err = p.repo.Fetch(ctx, desc)
+	} else {
+		err = r.resume()
+	}
+	if err == nil {
+		return r, nil
+	}
+	if r.rc != nil {
+		_ = r.rc.Close()
+	}
+	if err = p.failed(err, describe(desc), desc, true); as[*NotFoundError](err) {
 		return nil, missing(p.name(), desc)
 	}
-	if err != nil {
-		return nil, p.failed(err, describe(desc), desc, true)
-	}
-	return checked(&resumingReader{place: p, ctx: ctx, desc: desc, rc: rc}, desc, p.name())
+	return nil, err
 }
 
 func (p *remotePlace) Exists(ctx context.Context, desc ocispec.Descriptor) (bool, error) {

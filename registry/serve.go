@@ -142,7 +142,7 @@ func (s *store) openLayout(l Location) error {
 	if err != nil {
 		return err
 	}
-	s.place, s.folder, s.blobs = target.place, target.into, target.into
+	s.place, s.folder, s.blobs = target.place, folder(l.Path), folder(l.Path)
 	if target.before == nil { // no index.json yet
 		if err := target.commit(context.Background()); err != nil {
 			return err

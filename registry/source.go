@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/Masterminds/semver/v3"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -20,6 +21,9 @@ type place interface {
 	content.Resolver
 	has(ctx context.Context, desc ocispec.Descriptor) (bool, error)
 	tags(ctx context.Context, fn func([]string) error) error
+	// openAt gives content from an offset on, unchecked. Content that isn't there, or
+	// not with its size, is a *ContentError.
+	openAt(ctx context.Context, desc ocispec.Descriptor, offset int64) (io.ReadCloser, error)
 	name() string
 	local() bool
 	finder() finder
@@ -35,6 +39,10 @@ type Source struct {
 	place    place
 	client   *Client
 	rootData []byte // read and checked by Open; nil for local places
+
+	mu     sync.Mutex
+	holds  int // archives that have yet to read from it
+	closed bool
 }
 
 // Open resolves a location to one root, for reading. Without tag, name or
@@ -293,5 +301,36 @@ func (s *Source) Name() string {
 // Local says whether reading everything costs no network.
 func (s *Source) Local() bool { return s.place.local() }
 
-// Close ends reading. Readers from Fetch are closed on their own.
-func (s *Source) Close() error { return s.place.Close() }
+// Close ends reading. Readers from Fetch are closed on their own. An archive to
+// which something was copied reads what it was promised when it is committed:
+// that still works.
+func (s *Source) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return s.closeUnheld()
+}
+
+// hold keeps the source open until what it returns is called, whoever closes it
+// before.
+func (s *Source) hold() (release func() error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holds++
+	return sync.OnceValue(func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.holds--
+		return s.closeUnheld()
+	})
+}
+
+func (s *Source) closeUnheld() error {
+	if !s.closed || s.holds > 0 {
+		return nil
+	}
+	return s.place.Close()
+}

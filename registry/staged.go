@@ -14,15 +14,21 @@ import (
 )
 
 // staged is the writing half of layouts and archives: blobs go into a folder at
-// once, entries of index.json are kept until they are committed.
+// once, or into memory, entries of index.json are kept until they are committed.
 type staged struct {
 	place string
-	into  folder
+	into  blobTaker
 	// before is what was in the place when it was opened; nil for nothing.
 	before *localPlace
 
 	mu      sync.Mutex
 	entries []ocispec.Descriptor
+}
+
+// blobTaker is where pushed blobs go.
+type blobTaker interface {
+	blobStore
+	write(desc ocispec.Descriptor, r io.Reader, place string) error
 }
 
 func (s *staged) name() string { return s.place }
@@ -67,7 +73,7 @@ func (s *staged) index() ocispec.Index {
 	return merge(base, slices.Clone(s.entries))
 }
 
-// blobs is the folder, and what was there before behind it.
+// blobs is what was pushed, and what was there before behind it.
 func (s *staged) blobs() blobStore {
 	if s.before == nil {
 		return s.into

@@ -154,7 +154,9 @@ func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copied
 	if err := c.checkTag(ctx, dst, d.tag); err != nil {
 		return at, err
 	}
-	result, err := c.send(ctx, d, dst)
+	sending := c.sending(d)
+	defer sending.Close()
+	result, err := c.send(ctx, dst, sending)
 	at.take(result)
 	if err != nil && d.loc.Kind == registry.Registry {
 		there := result.Copied.Objects + result.Mounted.Objects + result.Skipped.Objects
@@ -171,7 +173,11 @@ func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copied
 	if lost := missingFrom(examined.Verification.Signers, c.source.Verification.Signers); len(lost) > 0 {
 		return at, fmt.Errorf("%s was copied, but there it is not signed by %s any more", d.loc, strings.Join(lost, ", "))
 	}
-	return at, c.publish(ctx, d, dst)
+	if err := c.publish(ctx, d, dst); err != nil {
+		return at, err
+	}
+	c.sent(sending, result)
+	return at, nil
 }
 
 func missingFrom(have, want []string) []string {
@@ -236,12 +242,16 @@ func (c copier) what() string {
 	return release.Name + " " + release.Version
 }
 
-// send copies with its progress shown.
-func (c copier) send(ctx context.Context, d destination, dst *registry.Destination) (registry.CopyResult, error) {
-	progress := c.talk.Progress(ui.Step{
+// sending shows the progress to one place. An archive gets what it was promised
+// when it is committed, so that the end is after that.
+func (c copier) sending(d destination) *ui.Progress {
+	return c.talk.Progress(ui.Step{
 		Doing: fmt.Sprintf("copying %s to %s", c.what(), d.loc), Did: fmt.Sprintf("copied %s to %s", c.what(), d.loc), Unit: "object",
 	})
-	defer progress.Close()
+}
+
+// send copies with its progress shown.
+func (c copier) send(ctx context.Context, dst *registry.Destination, progress *ui.Progress) (registry.CopyResult, error) {
 	opts := c.copySettings()
 	opts.OnPlanned = progress.Total
 	opts.OnStart = func(desc ocispec.Descriptor, of string) { progress.Start(objectName(desc, of)) }
@@ -250,10 +260,11 @@ func (c copier) send(ctx context.Context, d destination, dst *registry.Destinati
 		progress.Advance(desc.Size - sent) // of what was there, nothing was sent
 		progress.Finish(objectName(desc, of))
 	}
-	result, err := c.plan.To(ctx, dst, opts)
-	if err != nil {
-		return result, err
-	}
+	return c.plan.To(ctx, dst, opts)
+}
+
+// sent says what was sent.
+func (c copier) sent(progress *ui.Progress, result registry.CopyResult) {
 	progress.Notef("%s sent", ui.Size(result.Copied.Bytes))
 	if n := result.Skipped.Objects; n > 0 {
 		progress.Notef("%d there already", n)
@@ -270,7 +281,6 @@ func (c copier) send(ctx context.Context, d destination, dst *registry.Destinati
 	for _, desc := range result.LeftOut {
 		c.talk.Warnf("layer %s may not be given on and was left out: who runs the image fetches it from its addresses", desc.Digest)
 	}
-	return result, nil
 }
 
 func objectName(desc ocispec.Descriptor, of string) string {
