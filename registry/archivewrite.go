@@ -10,6 +10,8 @@ import (
 	"runtime"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/internal/beside"
 )
 
 // archiveTarget collects what an archive will hold and writes it on commit: to
@@ -46,7 +48,7 @@ func createArchive(l Location, keep bool) (*archiveTarget, error) {
 
 func (t *archiveTarget) reserve() error {
 	partial, err := tryLock(t.path + ".partial")
-	if errors.Is(err, errLocked) {
+	if errors.Is(err, beside.ErrLocked) {
 		return &BusyError{Path: t.place}
 	}
 	if err != nil {

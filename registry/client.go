@@ -169,6 +169,7 @@ type remoteClient struct {
 	auth *auth.Client
 }
 
+// Do says of an error whether the way to the host was open.
 func (c *remoteClient) Do(req *http.Request) (*http.Response, error) {
 	resp, err := c.auth.Do(req)
 	if err != nil && !as[*url.Error](err) {

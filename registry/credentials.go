@@ -147,6 +147,9 @@ func (c *credentialStore) find(ctx context.Context, name string) (auth.Credentia
 		if err != nil {
 			return auth.EmptyCredential, &CredentialsError{Host: name, Source: source, Err: err}
 		}
+		if isHalf(cred) {
+			return auth.EmptyCredential, &CredentialsError{Host: name, Source: source, Err: errors.New("there is only one of user and password")}
+		}
 		if cred != auth.EmptyCredential {
 			c.mu.Lock()
 			c.used[name] = source
@@ -155,6 +158,11 @@ func (c *credentialStore) find(ctx context.Context, name string) (auth.Credentia
 		}
 	}
 	return auth.EmptyCredential, nil
+}
+
+// isHalf says whether a login lacks a part.
+func isHalf(cred auth.Credential) bool {
+	return cred.RefreshToken == "" && cred.AccessToken == "" && (cred.Username == "") != (cred.Password == "")
 }
 
 // load reads a file once. One that isn't there has no logins.

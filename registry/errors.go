@@ -130,10 +130,11 @@ func (e *CredentialsError) Error() string {
 func (e *CredentialsError) Unwrap() error { return e.Err }
 
 // An UnreachableError reports a host that gave no usable answer: no name, no
-// connection, no trust, no progress, or too busy for as long as patience lasted.
-// Running again is right.
+// connection, no trust, no progress, too busy for as long as patience lasted, or
+// something else than a registry in its place.
 type UnreachableError struct {
 	Host   string
+	Why    Why
 	Ref    string
 	What   string // what was asked for or done, with its name; may be empty
 	Status int    // 429 or 5xx when the host did answer
@@ -146,6 +147,20 @@ func (e *UnreachableError) Error() string {
 }
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// NeedsCertificate says whether the host wants a TLS client certificate and was
+// shown none.
+func (e *UnreachableError) NeedsCertificate() bool { return certificateWanted(e.Err) }
+
+// Why says what can be done about a host that gave no usable answer.
+type Why int
+
+// What can be done about it.
+const (
+	WhyNow   Why = iota // it may answer later, or otherwise: running again is right
+	WhyPage             // a web page is in its place: of a proxy, a login to the network, another service
+	WhyWrong            // it leads nowhere, and will again: redirects without end or without TLS, a token service that is none
+)
 
 // A ContentError reports bytes that are not what was promised: another digest
 // or size, truncated, missing from a place that must have them, or not an OCI

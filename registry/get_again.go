@@ -61,8 +61,8 @@ func (r *fileReader) open() error {
 		drain(resp.Body)
 		return statusError(resp)
 	}
-	r.rc = resp.Body
-	return nil
+	r.rc, err = noPage(resp)
+	return err
 }
 
 func (r *fileReader) Read(p []byte) (int, error) {

@@ -265,6 +265,8 @@ func (b *idleResponseBody) Close() error {
 // connections are a transport's that can be left: those in use go on, and none
 // of them is used again.
 type connections struct {
+	certificates *certificateWatch
+
 	mu      sync.Mutex
 	current *http.Transport
 }
@@ -274,7 +276,8 @@ func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	current := c.current
 	c.mu.Unlock()
 	leaveWith(req.Context(), func() { c.leave(current) })
-	return current.RoundTrip(req)
+	resp, err := current.RoundTrip(req)
+	return resp, c.certificates.explain(req, err)
 }
 
 func (c *connections) leave(old *http.Transport) {

@@ -11,6 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"waybill/internal/beside"
 	"waybill/internal/ref"
 )
 
@@ -146,12 +147,13 @@ func (f folder) write(desc ocispec.Descriptor, r io.Reader, place string) error 
 	return nil
 }
 
-// tempPrefix begins the names of files that are not whole yet.
+// tempPrefix begins the names of files that are not whole yet. Their writers hold
+// them locked.
 const tempPrefix = ".tmp-"
 
 // writeBeside writes a file under another name and renames it when all went well.
 func writeBeside(path string, fill func(io.Writer) error) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), tempPrefix+"*")
+	tmp, err := beside.Create(filepath.Dir(path), tempPrefix)
 	if err != nil {
 		return err
 	}
@@ -170,8 +172,5 @@ func writeBeside(path string, fill func(io.Writer) error) (err error) {
 	if err := tmp.Sync(); err != nil {
 		return err
 	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return beside.Rename(tmp, path)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -199,4 +200,23 @@ func TestLayoutAbort(t *testing.T) {
 	}
 	store(t, c, at, "shop", s) // and the next run completes it
 	contractContent(t, open(t, c, at), s)
+}
+
+// What a writer that was killed left half-written goes when the next one comes.
+func TestLayoutWriterTakesAwayWhatWasLeft(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "layout")
+	c := client(t, registry.Settings{})
+	store(t, c, dir, "one", newSample(t, "one"))
+	left := []string{filepath.Join(dir, ".tmp-a"), filepath.Join(dir, "blobs", "sha256", ".tmp-b")}
+	for _, path := range left {
+		if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store(t, c, dir, "two", newSample(t, "two"))
+	for _, path := range left {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/internal/beside"
 )
 
 // lockFile serialises writers of one layout's index.json. It is there only
@@ -37,7 +39,7 @@ func createLayout(l Location) (*layoutTarget, error) {
 	switch {
 	case err == nil:
 		t.before = before
-		return t, nil
+		return t, t.sweep()
 	case errors.As(err, &notThere):
 		t.made = true
 	case errors.As(err, &incomplete) && isFresh(l.Path):
@@ -46,7 +48,10 @@ func createLayout(l Location) (*layoutTarget, error) {
 		if t.before, err = openLayout(l); err != nil {
 			return nil, notOurs(err, l)
 		}
-		return t, nil
+		return t, t.sweep()
+	}
+	if err := t.sweep(); err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(l.Path, 0o755); err != nil {
 		return nil, fmt.Errorf("making layout %s: %w", t.place, plainPathError(err))
@@ -55,6 +60,20 @@ func createLayout(l Location) (*layoutTarget, error) {
 		return nil, fmt.Errorf("making layout %s: %w", t.place, plainPathError(err))
 	}
 	return t, nil
+}
+
+// sweep takes away what writers that were killed left half-written.
+func (t *layoutTarget) sweep() error {
+	dirs, err := filepath.Glob(filepath.Join(globEscape(t.location.Path), ocispec.ImageBlobsDir, "*"))
+	for _, dir := range append(dirs, t.location.Path) {
+		if err == nil {
+			err = beside.Sweep(dir, tempPrefix)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("writing to %s: %w", t.place, plainPathError(err))
+	}
+	return nil
 }
 
 // isFresh says whether a folder has nothing in it but the beginnings of a

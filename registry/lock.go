@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"waybill/internal/beside"
 )
 
 const (
@@ -27,7 +29,7 @@ func lockFolder(ctx context.Context, path, place string) (func() error, error) {
 			_, err := fmt.Fprintf(f, "process %d\n", os.Getpid())
 			return func() error { return errors.Join(releaseLock(name), f.Close()) }, err
 		}
-		if !errors.Is(err, errLocked) {
+		if !errors.Is(err, beside.ErrLocked) {
 			return nil, fmt.Errorf("locking %s: %w", place, plainPathError(err))
 		}
 		if time.Now().After(deadline) {
@@ -40,16 +42,14 @@ func lockFolder(ctx context.Context, path, place string) (func() error, error) {
 	}
 }
 
-var errLocked = errors.New("locked")
-
-// tryLock takes the lock or gives errLocked. The file is removed with the lock,
+// tryLock takes the lock or gives beside.ErrLocked. The file is removed with the lock,
 // so it must be looked at again: another may stand in its place by now.
 func tryLock(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	if err := lockHandle(f); err != nil {
+	if err := beside.Lock(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	mine, err := f.Stat()
@@ -59,7 +59,7 @@ func tryLock(name string) (*os.File, error) {
 	there, err := os.Stat(name)
 	if err != nil || !os.SameFile(mine, there) {
 		_ = f.Close()
-		return nil, errLocked
+		return nil, beside.ErrLocked
 	}
 	return f, f.Truncate(0)
 }

@@ -2,13 +2,10 @@ package registry
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +15,8 @@ import (
 	"cuelabs.dev/go/oci/ociregistry"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/internal/beside"
 )
 
 const (
@@ -40,16 +39,8 @@ type uploads struct {
 
 // newUploads takes away what servers left behind that were killed.
 func newUploads(dir string) (*uploads, error) {
-	found, err := filepath.Glob(filepath.Join(globEscape(dir), uploadPrefix+"*"))
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range found {
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > uploadPatience {
-			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("removing what an interrupted upload left: %w", err)
-			}
-		}
+	if err := beside.Sweep(dir, uploadPrefix); err != nil {
+		return nil, fmt.Errorf("removing what an interrupted upload left: %w", err)
 	}
 	return &uploads{dir: dir, open: map[string]*upload{}}, nil
 }
@@ -60,22 +51,18 @@ func globEscape(path string) string {
 
 // begin opens a new upload.
 func (u *uploads) begin(repository string) (*upload, error) {
-	var id [16]byte
-	if _, err := rand.Read(id[:]); err != nil {
-		return nil, err
-	}
-	up := &upload{all: u, id: hex.EncodeToString(id[:]), repository: repository, hash: digest.SHA256.Hash(), used: time.Now()}
+	up := &upload{all: u, repository: repository, hash: digest.SHA256.Hash(), used: time.Now()}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.dropIdle()
 	if len(u.open) >= maxUploads {
 		return nil, ociregistry.NewError("too many uploads are open", ociregistry.ErrTooManyRequests.Code(), nil)
 	}
-	file, err := os.OpenFile(filepath.Join(u.dir, uploadPrefix+up.id), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	file, err := beside.Create(u.dir, uploadPrefix)
 	if err != nil {
 		return nil, plainPathError(err)
 	}
-	up.file = file
+	up.file, up.id = file, strings.TrimPrefix(filepath.Base(file.Name()), uploadPrefix)
 	u.open[up.id] = up
 	return up, nil
 }
@@ -245,15 +232,18 @@ func (w *uploadWriter) moveTo(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return plainPathError(err)
 	}
-	err := w.file.Sync()
-	if closeErr := w.file.Close(); err == nil {
-		err = closeErr
+	err := w.file.Chmod(0o644)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = nil
 	}
 	if err == nil {
-		err = os.Rename(w.file.Name(), path)
+		err = w.file.Sync()
+	}
+	if err == nil {
+		err = beside.Rename(w.file, path)
 	}
 	if err != nil {
-		_ = os.Remove(w.file.Name())
+		w.remove()
 	}
 	return plainPathError(err)
 }

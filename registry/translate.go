@@ -53,10 +53,10 @@ func (c *Client) translate(err error, q asked) error {
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return &DeniedError{Host: q.host, Ref: q.ref, What: q.named(), Status: http.StatusUnauthorized, Credentials: c.loginSource(q), Err: err}
 	case as[*loginError](err):
-		return &DeniedError{Host: q.host, Ref: q.ref, What: q.named(), Status: http.StatusUnauthorized, Credentials: c.loginSource(q), Reason: printable(err.Error()), Err: err}
+		return &UnreachableError{Host: q.host, Why: WhyWrong, Ref: q.ref, What: q.named(), Reason: "its token service gives no token: " + printable(err.Error()), Err: err}
 	case errors.As(err, &transfer), isNetwork(err):
 		host := failedHost(err, q.host)
-		return &UnreachableError{Host: host, Ref: q.ref, What: q.named(), Reason: plainCause(err, host), Err: withoutEnd(err)}
+		return &UnreachableError{Host: host, Why: whyOf(err), Ref: q.ref, What: q.named(), Reason: plainCause(err, host), Err: withoutEnd(err)}
 	case q.reading:
 		return &ContentError{Ref: q.ref, Digest: q.digest, Reason: q.what + ": " + printable(err.Error()), Err: err}
 	}
@@ -72,6 +72,17 @@ type otherError struct {
 func (e *otherError) Error() string { return e.text }
 
 func (e *otherError) Unwrap() error { return e.err }
+
+// whyOf says what can be done about an answer that did not come.
+func whyOf(err error) Why {
+	switch {
+	case as[*pageError](err):
+		return WhyPage
+	case as[*redirectsError](err), as[*downgradeError](err), as[*realmError](err):
+		return WhyWrong
+	}
+	return WhyNow
+}
 
 // withoutEnd keeps a lost connection from being taken for the end of content that
 // is too short: io.EOF and io.ErrUnexpectedEOF mean either.
@@ -210,7 +221,18 @@ func plainCause(err error, host string) string {
 	var netErr net.Error
 	var timedOut interface{ Timeout() bool }
 	var op *net.OpError
+	var redirects *redirectsError
+	var page *pageError
+	var wanted *certificateWantedError
 	switch {
+	case errors.As(err, &page) && page.host == host:
+		return page.reason()
+	case errors.As(err, &page):
+		return page.Error()
+	case errors.As(err, &redirects):
+		return redirects.Error()
+	case errors.As(err, &wanted):
+		return wanted.Error()
 	case errors.As(err, &op) && op.Op == "proxyconnect":
 		return proxyCause(op.Err, host)
 	case errors.As(err, &downgrade):

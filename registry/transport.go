@@ -39,11 +39,11 @@ func newTransport(s Settings, hosts *hostRules) (*retryTransport, error) {
 }
 
 func baseTransport(s Settings, config *tls.Config) *connections {
-	proxy := proxyFrom(s.Getenv)
-	return &connections{current: &http.Transport{
+	proxy, certificates := proxyFrom(s.Getenv), newCertificateWatch(config)
+	return &connections{certificates: certificates, current: &http.Transport{
 		Proxy:                 func(r *http.Request) (*url.URL, error) { return proxy(r.URL) },
 		DialContext:           (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSClientConfig:       config,
+		TLSClientConfig:       certificates.config,
 		TLSHandshakeTimeout:   15 * time.Second,
 		ForceAttemptHTTP2:     true,
 		MaxIdleConnsPerHost:   s.Concurrency,
@@ -136,7 +136,7 @@ func plainPathError(err error) error {
 // is another.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
-		return errors.New("stopped after 10 redirects")
+		return &redirectsError{from: via[0].URL.Host}
 	}
 	req.Header.Del("Referer") // the address before may be signed
 	for _, earlier := range via {
@@ -149,6 +149,13 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 		}
 	}
 	return nil
+}
+
+// redirectsError is a host that sends round in circles.
+type redirectsError struct{ from string }
+
+func (e *redirectsError) Error() string {
+	return e.from + " redirects without end, stopped after 10 redirects"
 }
 
 // downgradeError is a redirect from TLS to plain HTTP.

@@ -32,7 +32,8 @@ The only line on stdout is LOCATION@sha256:… of each destination.
 Exit codes: 0 done, 1 failed (a version's tag names other content, a record too
 large for Helm), 2 usage, 4 registry or chart repository says not found or
 denied, 5 the lock is stale or (--locked) absent, 6 content corrupt, or a chart
-is not what is locked, 10 registry or chart repository not reachable.`,
+is not what is locked, 9 some of several places failed, 10 registry or chart
+repository not reachable.`,
 		Flags: flags.Join([]cli.Flag{
 			fileFlag(),
 			&cli.StringSliceFlag{Name: "tag", Aliases: []string{"t"}, Usage: "`LOCATION` to publish to (repeatable)"},

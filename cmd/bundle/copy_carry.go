@@ -45,7 +45,7 @@ func (c copier) toAll(ctx context.Context, destinations []destination, out io.Wr
 			return err
 		}
 	}
-	return copyFailure(failed, len(destinations))
+	return someFailed(failed, len(destinations))
 }
 
 // probe finds out whether all destinations can be written to, before one of them
@@ -61,30 +61,30 @@ func (c copier) probe(ctx context.Context, destinations []destination) error {
 	return c.client.Probe(ctx, to...)
 }
 
-// copyFailure is the error of a whole run: of one destination its own.
-func copyFailure(failed []error, of int) error {
+// someFailed is the error of a whole run: of one destination its own.
+func someFailed(failed []error, of int) error {
 	switch {
 	case len(failed) == 0:
 		return nil
 	case len(failed) == of:
 		return failed[0]
 	}
-	return &partialCopyError{failed: len(failed), of: of, first: failed[0]}
+	return &partlyDoneError{failed: len(failed), of: of, first: failed[0]}
 }
 
-// A partialCopyError reports that some of several destinations have it and some
+// A partlyDoneError reports that some of several destinations have it and some
 // have not.
-type partialCopyError struct {
+type partlyDoneError struct {
 	failed, of int
 	first      error
 }
 
-func (e *partialCopyError) Error() string {
+func (e *partlyDoneError) Error() string {
 	return fmt.Sprintf("%d of %d destinations failed; the first: %v", e.failed, e.of, e.first)
 }
 
 // ExitCode is that of something done and something failed.
-func (e *partialCopyError) ExitCode() int { return ui.ExitPartial }
+func (e *partlyDoneError) ExitCode() int { return ui.ExitPartial }
 
 // toOne copies to one place.
 func (c copier) toOne(ctx context.Context, d destination) (copiedTo, error) {
@@ -115,7 +115,7 @@ func samePlace(a, b registry.Location) bool {
 func (c copier) compare(ctx context.Context, d destination, at copiedTo) (copiedTo, error) {
 	names, err := c.namesAt(ctx, d.loc)
 	if err == nil {
-		err = c.checkTag(ctx, names, d.tag)
+		err = c.checkTag(ctx, names, d)
 	}
 	if err != nil {
 		return at, err
@@ -151,7 +151,7 @@ func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copied
 			err = errors.Join(err, dst.Abort())
 		}
 	}()
-	if err := c.checkTag(ctx, dst, d.tag); err != nil {
+	if err := c.checkTag(ctx, dst, d); err != nil {
 		return at, err
 	}
 	sending := c.sending(d)
@@ -205,7 +205,7 @@ func (c copier) publish(ctx context.Context, d destination, dst *registry.Destin
 		}
 		return dst.Commit(ctx)
 	}
-	if _, err := c.guard().moves(ctx, dst, d.tag, c.source.Root); err != nil {
+	if _, err := c.guard(d.loc).moves(ctx, dst, d.tag, c.source.Root); err != nil {
 		return err
 	}
 	if err := dst.Tag(ctx, c.source.Root, d.tag); err != nil {
@@ -214,19 +214,19 @@ func (c copier) publish(ctx context.Context, d destination, dst *registry.Destin
 	return dst.Commit(ctx)
 }
 
-func (c copier) guard() tagGuard {
-	guard := tagGuard{overwrite: c.overwrite}
+func (c copier) guard(at registry.Location) tagGuard {
+	guard := tagGuard{at: at, overwrite: c.overwrite}
 	if c.source.Bundle != nil {
 		guard.release = c.source.Bundle.Lock.Release
 	}
 	return guard
 }
 
-func (c copier) checkTag(ctx context.Context, names tagResolver, tag string) error {
-	if tag == "" {
+func (c copier) checkTag(ctx context.Context, names tagResolver, d destination) error {
+	if d.tag == "" {
 		return nil
 	}
-	return c.guard().check(ctx, names, tag, c.source.Root, c.talk)
+	return c.guard(d.loc).check(ctx, names, d.tag, c.source.Root, c.talk)
 }
 
 func (c copier) copySettings() registry.CopyOptions {

@@ -57,23 +57,26 @@ type destination struct {
 }
 
 // publishAll looks at every place first, so that one that refuses the bundle
-// is found before another holds it, then publishes to each and prints where.
-// What was published before a failure is printed too.
+// is found before another holds it, then publishes to each, past those that fail
+// all the same, and prints where.
 func (p publisher) publishAll(ctx context.Context, to []registry.Location, out io.Writer, form flags.Form) error {
 	destinations, err := p.examineAll(ctx, to)
 	if err != nil {
 		return err
 	}
 	var done []published
-	var failed error
-	for i, d := range destinations {
+	var failed []error
+	for _, d := range destinations {
 		result, err := p.publish(ctx, d)
+		if ctx.Err() != nil {
+			return errors.Join(append(failed, err)...)
+		}
 		if err != nil {
-			failed = err
+			failed = append(failed, err)
 			if len(destinations) > 1 {
-				p.talk.Warnf("published to %d of %d places; not to %s", i, len(destinations), places(destinations[i:]))
+				p.talk.Warnf("not published to %s: %v", d.loc, err)
 			}
-			break
+			continue
 		}
 		done = append(done, result)
 		if form == flags.Text {
@@ -83,9 +86,11 @@ func (p publisher) publishAll(ctx context.Context, to []registry.Location, out i
 		}
 	}
 	if form == flags.JSON {
-		return errors.Join(failed, printPublished(out, done, len(to)))
+		if err := printPublished(out, done, len(to)); err != nil {
+			return err
+		}
 	}
-	return failed
+	return someFailed(failed, len(to))
 }
 
 func places(destinations []destination) string {
@@ -156,7 +161,7 @@ func (p publisher) examine(ctx context.Context, d *destination) error {
 		}
 		names = dst
 	}
-	if err := p.guard().check(ctx, names, d.tag, p.packed.Root, p.talk); err != nil {
+	if err := p.guard(d.loc).check(ctx, names, d.tag, p.packed.Root, p.talk); err != nil {
 		return err
 	}
 	if d.loc.Kind == registry.Archive {
@@ -165,7 +170,9 @@ func (p publisher) examine(ctx context.Context, d *destination) error {
 	return nil
 }
 
-func (p publisher) guard() tagGuard { return tagGuard{release: p.lock.Release, overwrite: p.overwrite} }
+func (p publisher) guard(at registry.Location) tagGuard {
+	return tagGuard{at: at, release: p.lock.Release, overwrite: p.overwrite}
+}
 
 // sayReplaced says what an archive holds that will be gone, and reports whether
 // it holds this bundle and nothing else: then its signatures stay.
@@ -299,7 +306,7 @@ func (p publisher) tag(ctx context.Context, dst *registry.Destination, d destina
 	step := p.talk.Progress(ui.Step{Doing: "tagging " + d.loc.String(), Did: "tagged " + d.loc.String()})
 	defer step.Close()
 	// Somebody else may have published under the tag in the meantime.
-	if _, err := p.guard().moves(ctx, dst, d.tag, p.packed.Root); err != nil {
+	if _, err := p.guard(d.loc).moves(ctx, dst, d.tag, p.packed.Root); err != nil {
 		return err
 	}
 	if err := dst.Tag(ctx, p.packed.Root, d.tag); err != nil {

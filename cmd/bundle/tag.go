@@ -65,7 +65,7 @@ func runTag(ctx context.Context, settings registry.Settings, o *door.Opened, tag
 		return err
 	}
 	defer func() { err = errors.Join(err, dst.Abort()) }() // nothing is left to undo after Commit
-	guard := tagGuard{release: o.Bundle.Lock.Release, overwrite: overwrite}
+	guard := tagGuard{at: dst.Location, release: o.Bundle.Lock.Release, overwrite: overwrite}
 	if err := guard.check(ctx, dst, tag, o.Root, talk); err != nil {
 		return err
 	}

@@ -41,18 +41,20 @@ func nameDestination(loc registry.Location, release bundle.LockedRelease) (regis
 
 // A tagGuard keeps a version's tag on its content.
 type tagGuard struct {
+	at        registry.Location // where the tag is
 	release   bundle.LockedRelease
 	overwrite bool
 }
 
 // A movedTagError reports a version's tag that names other content.
 type movedTagError struct {
+	at       string
 	tag      string
 	old, new ocispec.Descriptor
 }
 
 func (e *movedTagError) Error() string {
-	return fmt.Sprintf("tag %q already names %s, not %s", e.tag, e.old.Digest, e.new.Digest)
+	return fmt.Sprintf("tag %q already names %s, not %s, in %s", e.tag, e.old.Digest, e.new.Digest, e.at)
 }
 
 // Hint says what to type next.
@@ -101,7 +103,7 @@ func (g tagGuard) moves(ctx context.Context, dst tagResolver, tag string, root o
 		return "", nil
 	}
 	if !g.overwrite && (isVersionTag(tag, g.release.Version) || tag == archiveName(g.release) || isVersionTag(tag, versionOf(ctx, dst, old))) {
-		return "", &movedTagError{tag: tag, old: old, new: root}
+		return "", &movedTagError{at: withTag(g.at, "").String(), tag: tag, old: old, new: root}
 	}
 	return old.Digest, nil
 }

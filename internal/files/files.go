@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"waybill/internal/beside"
 )
 
 // Limit bounds what is read of one file, in bytes: release, site, lock, values
@@ -63,9 +65,14 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) UsageHint() string { return "" }
 
 // Write writes a file beside its place and renames it there, so that a
-// half-written one is never seen.
+// half-written one is never seen. What an earlier Write left that was killed is
+// taken away.
 func Write(path string, data []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	dir, prefix := filepath.Dir(path), "."+filepath.Base(path)+".waybill-"
+	if err := beside.Sweep(dir, prefix); err != nil {
+		return err
+	}
+	f, err := beside.Create(dir, prefix)
 	if err != nil {
 		return err
 	}
@@ -81,8 +88,8 @@ func Write(path string, data []byte, mode fs.FileMode) (err error) {
 	if err := f.Chmod(mode); err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
+	if err := f.Sync(); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	return beside.Rename(f, path)
 }

@@ -69,3 +69,25 @@ func TestWriteIsWholeOrNot(t *testing.T) {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
 }
+
+// What a killed writer left beside the file goes with the next one; what an editor
+// keeps there stays.
+func TestWriteTakesAwayWhatWasLeft(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.lock.yaml")
+	for _, name := range []string{".a.lock.yaml.waybill-abc", ".a.lock.yaml.swp"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Write(path, []byte("whole"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 || entries[0].Name() != ".a.lock.yaml.swp" || entries[1].Name() != "a.lock.yaml" {
+		t.Errorf("there is %v, %v", entries, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("%v, %v", info, err)
+	}
+}

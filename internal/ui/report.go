@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net/http"
 	"strings"
 
 	"waybill/bundle"
@@ -162,16 +163,17 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		return ExitUsage, "a location is oci://HOST/PATH:TAG, a FILE.tar or a FOLDER", true
 	case errors.As(err, &choice):
 		return ExitUsage, "choose one of them with #NAME, :TAG or @sha256:…", true
+	case errors.As(err, &notFound) && isAddress(notFound.Ref):
+		return ExitNotFound, "look at the spelling of the address, and whether it is a chart repository's: there index.yaml lies below it", true
 	case errors.As(err, &notFound):
 		return ExitNotFound, "look at the spelling; `bundle list` of the repository shows what is there", true
 	case errors.As(err, &denied) && denied.Rejected:
 		return ExitNotFound, "look at user and password, and " + toLogIn + " anew", true
 	case errors.As(err, &denied):
 		return ExitNotFound, toLogIn + ", or ask for the right to read or write there", true
-	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return ExitUnreachable, "--ca-file FILE names the authority that vouches for the host, besides the system's", true
 	case errors.As(err, &unreachable):
-		return ExitUnreachable, "running it again is right once the host answers", true
+		code, hint := ofUnreachable(unreachable)
+		return code, hint, true
 	case errors.As(err, &content) && errors.Is(err, fs.ErrNotExist):
 		return ExitCorrupt, "name a folder or an archive that holds a bundle; `bundle build -t FOLDER` writes one", true
 	case errors.As(err, &content):
@@ -182,6 +184,30 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		return ExitNotFound, "mend the credentials file or its helper, or name another file with --registry-config", true
 	}
 	return 0, "", false
+}
+
+// isAddress says whether a place is a file of a web server.
+func isAddress(place string) bool {
+	return strings.HasPrefix(place, "https://") || strings.HasPrefix(place, "http://")
+}
+
+const onceItAnswers = "running it again is right once the host answers"
+
+// ofUnreachable tells what may pass by itself from what has to be mended.
+func ofUnreachable(err *registry.UnreachableError) (int, string) {
+	switch {
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return ExitUnreachable, "--ca-file FILE names the authority that vouches for the host, besides the system's"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return ExitUnreachable, "--plain-http-host " + err.Host + " speaks to it without TLS"
+	case err.NeedsCertificate():
+		return ExitUnreachable, "--cert-file and --key-file name the certificate to show"
+	case err.Why == registry.WhyPage:
+		return ExitUnreachable, "look at the host's name; a network that wants a login first, or a proxy, may answer in its place: once it lets you through, run it again"
+	case err.Why == registry.WhyWrong:
+		return ExitFailed, "running it again changes nothing: ask who runs the host, or name another"
+	}
+	return ExitUnreachable, onceItAnswers
 }
 
 func ofSigning(_ string, err error) (int, string, bool) {
@@ -289,8 +315,11 @@ func ofChartSources(_ string, err error) (int, string, bool) {
 		return ExitUsage, "", true
 	case errors.As(err, &git) && git.Denied:
 		return ExitNotFound, "a login for https:// is looked for in netrc, one for ssh:// is a key of the ssh agent", true
-	case errors.As(err, &git) && git.Unreachable, errors.As(err, &unreachable):
-		return ExitUnreachable, "running it again is right once the host answers", true
+	case errors.As(err, &unreachable):
+		code, hint := ofUnreachable(unreachable)
+		return code, hint, true
+	case errors.As(err, &git) && git.Unreachable:
+		return ExitUnreachable, onceItAnswers, true
 	case errors.As(err, &repository):
 		return ExitCorrupt, "", true
 	}

@@ -3,8 +3,10 @@ package ui
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -68,6 +70,8 @@ func TestExitCodes(t *testing.T) {
 		"held":                  {&rollout.HeldError{}, ExitHeld},
 		"partial":               {&rollout.PartialError{Outcome: outcome, Err: &registry.UnreachableError{}}, ExitPartial},
 		"registry unreachable":  {&registry.UnreachableError{}, ExitUnreachable},
+		"a page in its place":   {&registry.UnreachableError{Why: registry.WhyPage}, ExitUnreachable},
+		"leads nowhere":         {&registry.UnreachableError{Why: registry.WhyWrong}, ExitFailed},
 		"cluster unreachable":   {&rollout.ClusterError{Err: errors.New("x")}, ExitUnreachable},
 		"cluster unreachable 2": {&charts.UnreachableError{Err: errors.New("x")}, ExitUnreachable},
 		"interrupted":           {&rollout.InterruptedError{Outcome: outcome}, ExitInterrupted},
@@ -124,5 +128,29 @@ func TestReportCleansText(t *testing.T) {
 	want := "bundle: error: one\uFFFD[2Jtwo\nbundle:   three\n"
 	if said.String() != want {
 		t.Errorf("got %q, want %q", said.String(), want)
+	}
+}
+
+// What to do about a place that can't be read depends on what is wrong with it.
+func TestReportUnreachable(t *testing.T) {
+	tests := map[string]struct {
+		err  error
+		want string
+	}{
+		"later":               {&registry.UnreachableError{}, "running it again is right"},
+		"unknown authority":   {&registry.UnreachableError{Err: &tls.CertificateVerificationError{}}, "--ca-file"},
+		"without TLS":         {&registry.UnreachableError{Host: "reg.example:5000", Err: http.ErrSchemeMismatch}, "--plain-http-host reg.example:5000"},
+		"client certificate":  {&registry.UnreachableError{Err: tls.AlertError(116)}, "--cert-file and --key-file"},
+		"web page":            {&registry.UnreachableError{Why: registry.WhyPage}, "a network that wants a login first"},
+		"wrong":               {&registry.UnreachableError{Why: registry.WhyWrong}, "running it again changes nothing"},
+		"no repository":       {&registry.NotFoundError{Ref: "oci://reg.example/shop"}, "`bundle list`"},
+		"no chart repository": {&registry.NotFoundError{Ref: "https://charts.example/index.yaml"}, "index.yaml lies below it"},
+	}
+	for name, tt := range tests {
+		var said bytes.Buffer
+		Report(context.Background(), &said, "bundle", fmt.Errorf("reading: %w", tt.err))
+		if !strings.Contains(said.String(), "hint: ") || !strings.Contains(said.String(), tt.want) {
+			t.Errorf("%s: no %q in\n%s", name, tt.want, said.String())
+		}
 	}
 }
