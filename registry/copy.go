@@ -25,6 +25,10 @@ type CopyOptions struct {
 	// and does not look for it. [PlanCopy] decides.
 	WithoutAttachments bool
 
+	// Mounts knows what other repositories of the target's registry hold, from
+	// copies before this one and at the same time. nil: nothing but the source.
+	Mounts *Mounts
+
 	OnPlanned    func(objects int, bytes int64)                       // once all that is to be there is known
 	OnStart      func(desc ocispec.Descriptor, of string)             // before content is sent; of says what it is part of, for people
 	OnBytes      func(n int)                                          // n bytes more of a blob were sent

@@ -13,7 +13,7 @@ import (
 
 // To brings what is planned to a target, as [Copy] does after planning.
 func (p *CopyPlan) To(ctx context.Context, dst *Destination, opts CopyOptions) (CopyResult, error) {
-	r := &copyRun{plan: p, dst: dst, opts: opts, failed: map[*copyNode]bool{}, mounts: mountsTo{dst: dst}}
+	r := &copyRun{plan: p, dst: dst, opts: opts, failed: map[*copyNode]bool{}, mounts: mountsTo{dst: dst, known: opts.Mounts}}
 	r.result.Undetermined = p.Undetermined()
 	if opts.OnPlanned != nil {
 		size := p.Size()
@@ -78,6 +78,7 @@ func (r *copyRun) blob(ctx context.Context, n *copyNode) error {
 		return r.target(n, "looking for", err)
 	}
 	if there {
+		r.mounts.from(n.src).found(n.desc)
 		r.skipped(n)
 		return nil
 	}
@@ -88,9 +89,17 @@ func (r *copyRun) blob(ctx context.Context, n *copyNode) error {
 		r.opts.OnStart(n.desc, n.of())
 	}
 	mounts := r.mounts.from(n.src)
+	through := mounts.enter(ctx, n.desc)
+	sent, err := r.mountOrSend(ctx, mounts, n)
+	through(sent)
+	return err
+}
+
+// mountOrSend says whether the blob is at the target now.
+func (r *copyRun) mountOrSend(ctx context.Context, mounts *mounts, n *copyNode) (bool, error) {
 	if mounts.try(ctx, n.desc) {
 		r.mounted(n)
-		return nil
+		return true, nil
 	}
 	rc, err := n.fetch(ctx)
 	if err == nil {
@@ -102,12 +111,12 @@ func (r *copyRun) blob(ctx context.Context, n *copyNode) error {
 	switch {
 	case err == nil:
 		r.copied(n)
+		return true, nil
 	case n.mayLack() && isContentProblem(err):
 		r.leftOut(n)
-	default:
-		return r.problem(n, err)
+		return false, nil
 	}
-	return nil
+	return false, r.problem(n, err)
 }
 
 // send pushes a blob and says which side failed.

@@ -90,6 +90,7 @@ const (
 	TargetDenied                     // the right to write is missing
 	TargetUnclear                    // the login is good, and the answer does not tell absent from denied
 	TargetLogin                      // a login is missing, or it is not good for anything
+	TargetName                       // the registry takes no repository of that name
 )
 
 // todo says it in words, for the names that follow.
@@ -105,6 +106,8 @@ func (t Target) todo() string {
 		return "to create, probably (the connection is closed on who asks, and the registry answers otherwise)"
 	case TargetDenied:
 		return fmt.Sprintf("to grant the right to push for (%s; %s)", why, t.Credentials)
+	case TargetName:
+		return fmt.Sprintf("to name otherwise, shorter or with fewer parts (%s)", why)
 	case TargetUnclear:
 		return fmt.Sprintf("to create, or to grant the right to push for (%s; the login is good: %s)", why, t.Credentials)
 	}
@@ -168,6 +171,8 @@ func (p *remotePlace) probe(ctx context.Context) (*Target, error) {
 	target := &Target{Host: p.ref.Host, Repository: p.ref.Repository, Credentials: p.client.credentials.source(p.ref.Name())}
 	var answer *errcode.ErrorResponse
 	switch {
+	case errors.As(err, &answer) && (answer.StatusCode == http.StatusBadRequest || hasCode(answer, errcode.ErrorCodeNameInvalid)):
+		target.State = TargetName
 	case errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound, errors.As(err, &answer) && hasCode(answer, errcode.ErrorCodeNameUnknown):
 		target.State = TargetAbsent
 	case errors.As(err, &answer) && answer.StatusCode == http.StatusForbidden:
