@@ -112,7 +112,7 @@ func (a *archiveBlobs) note(header *tar.Header, offset int64, place string) erro
 	case len(a.entries) >= maxEntries:
 		return refuse(fmt.Sprintf("is one more than %d", maxEntries))
 	}
-	if name != layoutFile && name != indexFile && !strings.HasPrefix(name, ocispec.ImageBlobsDir+"/") {
+	if name != layoutFile && name != indexFile && !isVolumeEntry(name) && !strings.HasPrefix(name, ocispec.ImageBlobsDir+"/") {
 		return nil // other tools put their own tables beside
 	}
 	if _, twice := a.entries[name]; twice {

@@ -65,7 +65,9 @@ func (c *Client) create(l Location, keep bool) (*Destination, error) {
 	case Layout:
 		d.target, err = createLayout(l)
 	default:
-		d.target, err = createArchive(l, keep)
+		if err = notVolume(l); err == nil {
+			d.target, err = createArchive(l, keep)
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -37,7 +37,8 @@ type localPlace struct {
 func (p *localPlace) name() string { return p.place }
 
 func (p *localPlace) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
-	return fetchFrom(p.blobs, desc, p.place)
+	rc, err := fetchFrom(p.blobs, desc, p.place)
+	return p.blame(rc, desc, err)
 }
 
 func fetchFrom(blobs blobStore, desc ocispec.Descriptor, place string) (io.ReadCloser, error) {

@@ -93,7 +93,7 @@ func openLocal(l Location) (*localPlace, error) {
 		return nil, &LocationError{Input: l.String(), Reason: "is a file, not a folder", Meant: Location{Kind: Archive, Path: l.Path, Name: l.Name, Digest: l.Digest}.String()}
 	}
 	if l.Kind == Archive {
-		return openArchive(l)
+		return openArchiveOrVolumes(l)
 	}
 	return openLayout(l)
 }

@@ -148,8 +148,13 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		credentials *registry.CredentialsError
 		override    *registry.OverrideError
 		targets     *registry.TargetsError
+		volumes     *registry.VolumesError
 	)
 	switch {
+	case errors.As(err, &volumes):
+		return ExitCorrupt, toMakeAgain(volumes), true
+	case errors.As(err, new(*registry.SplitError)):
+		return ExitUsage, "", true
 	case errors.As(err, &override):
 		return ExitUsage, "an override is UPSTREAM=CACHE, each HOST or HOST/PATH", true
 	case errors.As(err, &targets):
@@ -208,6 +213,15 @@ func ofUnreachable(err *registry.UnreachableError) (int, string) {
 		return ExitFailed, "running it again changes nothing: ask who runs the host, or name another"
 	}
 	return ExitUnreachable, onceItAnswers
+}
+
+// toMakeAgain says how volumes come by that are not as they should be.
+func toMakeAgain(e *registry.VolumesError) string {
+	lines := e.Again()
+	if len(lines) == 0 {
+		return "name the volumes of one archive, each once"
+	}
+	return strings.Join(append([]string{"copy it again from where it came, or make it again where SOURCE can be reached:"}, lines...), "\n")
 }
 
 func ofSigning(_ string, err error) (int, string, bool) {

@@ -1,0 +1,204 @@
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/internal/ref"
+)
+
+// blame says of a failure to read which volume it is in.
+func (p *localPlace) blame(rc io.ReadCloser, desc ocispec.Descriptor, err error) (io.ReadCloser, error) {
+	set, ok := p.blobs.(*volumeSet)
+	if !ok {
+		return rc, err
+	}
+	if err != nil {
+		return nil, set.damaged(desc.Digest, err)
+	}
+	return blamingReader{ReadCloser: rc, set: set, digest: desc.Digest}, nil
+}
+
+type blamingReader struct {
+	io.ReadCloser
+	set    *volumeSet
+	digest digest.Digest
+}
+
+func (r blamingReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	return n, r.set.damaged(r.digest, err)
+}
+
+// CheckVolumes reads all of the volumes that are at hand and holds every byte
+// against what the volumes say of themselves. A source that is not in volumes
+// passes. onBytes is told how much was read, and may be called at the same time;
+// nil for nobody.
+//
+// Errors: *VolumesError with every volume that is damaged.
+func (s *Source) CheckVolumes(ctx context.Context, onBytes func(n int)) error {
+	p, ok := s.place.(*localPlace)
+	if !ok {
+		return nil
+	}
+	set, ok := p.blobs.(*volumeSet)
+	if !ok {
+		return nil
+	}
+	if onBytes == nil {
+		onBytes = func(int) {}
+	}
+	problems := make([]error, len(set.volumes))
+	err := each(ctx, defaultConcurrency, len(set.volumes), func(ctx context.Context, i int) error {
+		if v := set.volumes[i]; v != nil {
+			problems[i] = v.check(ctx, onBytes)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	var damaged []VolumeProblem
+	for i, err := range problems {
+		if err != nil {
+			damaged = append(damaged, VolumeProblem{Number: i + 1, Path: set.pathOf(i + 1), Reason: "damaged: " + err.Error(), Err: err})
+		}
+	}
+	if len(damaged) > 0 {
+		return set.problem(damaged...)
+	}
+	return set.checkJoined(ctx)
+}
+
+// check reads a volume in the order in which it lies.
+func (v *volume) check(ctx context.Context, onBytes func(n int)) error {
+	sums, err := v.pieceSums()
+	if err != nil {
+		return err
+	}
+	for _, p := range v.table.Contents {
+		at, err := v.blobs.entry(p.entry())
+		if err != nil {
+			return err
+		}
+		want := p.Digest
+		if p.Piece != 0 {
+			want = sums[p.entry()]
+		}
+		if err := v.hash(ctx, at, want, onBytes); err != nil {
+			return fmt.Errorf("%s: %w", p.entry(), err)
+		}
+	}
+	return nil
+}
+
+func (v *volume) hash(ctx context.Context, at span, want digest.Digest, onBytes func(n int)) error {
+	h := want.Algorithm().Hash()
+	r := io.NewSectionReader(v.blobs.file, at.offset, at.size)
+	if _, err := io.CopyBuffer(struct{ io.Writer }{h}, tellingReader{ctx, r, onBytes}, make([]byte, 256<<10)); err != nil {
+		return plainPathError(err)
+	}
+	if digest.NewDigest(want.Algorithm(), h) != want {
+		return &ContentError{Ref: v.path, Digest: want, Reason: "the content is not what its digest says"}
+	}
+	return nil
+}
+
+// tellingReader ends with its context and says how much was read.
+type tellingReader struct {
+	ctx     context.Context // of the check that this reader is part of
+	r       io.Reader
+	onBytes func(n int)
+}
+
+func (r tellingReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.r.Read(p)
+	r.onBytes(n)
+	return n, err
+}
+
+// pieceSums are the checksums of the pieces in a volume, by entry.
+func (v *volume) pieceSums() (map[string]digest.Digest, error) {
+	sums := map[string]digest.Digest{}
+	isPiece := func(p volumePart) bool { return p.Piece != 0 }
+	if !slices.ContainsFunc(v.table.Contents, isPiece) {
+		return sums, nil
+	}
+	data, err := v.blobs.small(piecesFile, maxPiecesFile, v.path)
+	if err != nil {
+		return nil, err
+	}
+	var list volumePieces
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, &ContentError{Ref: v.path, Reason: piecesFile + " is not JSON", Err: err}
+	}
+	for _, p := range list.Pieces {
+		sum := digest.NewDigestFromEncoded(digest.SHA256, p.SHA256)
+		if ref.CheckDigest(p.Digest.String()) != nil || ref.CheckDigest(sum.String()) != nil {
+			return nil, &ContentError{Ref: v.path, Reason: piecesFile + " has a checksum that is none"}
+		}
+		sums[volumePart{Digest: p.Digest, Piece: p.Piece}.entry()] = sum
+	}
+	for _, p := range v.table.Contents {
+		if _, ok := sums[p.entry()]; isPiece(p) && !ok {
+			return nil, &ContentError{Ref: v.path, Reason: fmt.Sprintf("%s lacks %s", piecesFile, p.entry())}
+		}
+	}
+	return sums, nil
+}
+
+// checkJoined hashes the blobs that are cut, as wholes: each piece may be what its
+// volume says and the pieces be of two different blobs.
+func (s *volumeSet) checkJoined(ctx context.Context) error {
+	for d := range s.cut {
+		if !s.atHand(d) {
+			continue
+		}
+		file, size, err := s.open(d)
+		if err == nil {
+			var rc io.ReadCloser
+			if rc, err = checked(file, ocispec.Descriptor{Digest: d, Size: size}, s.archive); err == nil {
+				_, err = io.Copy(io.Discard, tellingReader{ctx, rc, func(int) {}})
+			}
+		}
+		if err != nil {
+			return s.damaged(d, err)
+		}
+	}
+	return nil
+}
+
+// sumPieces makes waybill-pieces.json of a volume that is written but for it.
+func sumPieces(parts []volumePart, open func(volumePart) (io.Reader, error)) ([]byte, error) {
+	var list volumePieces
+	for _, p := range parts {
+		if p.Piece == 0 {
+			continue
+		}
+		h := sha256.New()
+		r, err := open(p)
+		if err == nil {
+			_, err = io.Copy(h, r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		list.Pieces = append(list.Pieces, pieceSum{Digest: p.Digest, Piece: p.Piece, SHA256: hex.EncodeToString(h.Sum(nil))})
+	}
+	if len(list.Pieces) > maxPieces {
+		return nil, errors.New("more pieces in a volume than there is room to list")
+	}
+	return json.Marshal(list)
+}

@@ -1,0 +1,333 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// OpenVolumes opens the volumes of one archive, wherever each of them lies and
+// in whatever order they are named. With partial, some may be missing:
+// [Source.Volumes] says which.
+//
+// Errors: *VolumesError, and those of [Client.Open].
+func (c *Client) OpenVolumes(ctx context.Context, files []Location, partial bool) (*Source, error) {
+	if len(files) == 0 {
+		return nil, &LocationError{Reason: "is empty"}
+	}
+	first := files[0]
+	var paths []string
+	for _, l := range files {
+		if l.Kind != Archive || l.Name != "" && l.Name != first.Name || l.Digest != "" && l.Digest != first.Digest {
+			return nil, &LocationError{Input: l.String(), Reason: "is no volume of the archive that " + first.String() + " is of"}
+		}
+		paths = append(paths, l.Path)
+	}
+	archive, _, _ := archiveOf(first.Path)
+	p, err := gatherVolumes(archive, paths).open(first, partial)
+	if err != nil {
+		return nil, err
+	}
+	return sourceOver(ctx, p, first, partial)
+}
+
+// sourceOver chooses what of an opened place is meant. Of some volumes of many the
+// manifest may be in one of the others.
+func sourceOver(ctx context.Context, p *localPlace, l Location, partial bool) (*Source, error) {
+	if set, ok := p.blobs.(*volumeSet); ok && partial && len(set.missing()) > 0 {
+		for _, desc := range p.index.Manifests {
+			if desc.Digest == set.table.Root {
+				root := entry(desc, "")
+				return &Source{Location: l.WithDigest(root.Digest), Root: root, place: p}, nil
+			}
+		}
+	}
+	root, err := chooseRoot(ctx, p, l)
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return &Source{Location: l.WithDigest(root.Digest), Root: root, place: p}, nil
+}
+
+// volumesAt finds the volumes of an archive that lie in its folder.
+func volumesAt(archive string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Dir(archive))
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, e := range entries {
+		path := filepath.Join(filepath.Dir(archive), e.Name())
+		if of, _, ok := archiveOf(path); ok && of == filepath.Clean(archive) {
+			paths = append(paths, path)
+		}
+	}
+	slices.SortFunc(paths, func(a, b string) int {
+		_, x, _ := archiveOf(a)
+		_, y, _ := archiveOf(b)
+		return x - y
+	})
+	return paths, nil
+}
+
+// openArchiveOrVolumes opens a path that is an archive, or one volume of it, or
+// the path that volumes have without their numbers.
+func openArchiveOrVolumes(l Location) (*localPlace, error) {
+	archive, _, numbered := archiveOf(l.Path)
+	paths := []string{l.Path}
+	if numbered || !exists(l.Path) {
+		found, err := volumesAt(archive)
+		if err != nil || len(found) == 0 {
+			return openArchive(l) // which says what is wrong
+		}
+		paths = found
+	} else if p, err := openArchive(l); err != nil || !p.isVolume() {
+		return p, err
+	} else if err := p.Close(); err != nil {
+		return nil, err
+	}
+	g := gatherVolumes(archive, paths)
+	if len(g.volumes) == 0 {
+		return openArchive(l)
+	}
+	return g.open(l, false)
+}
+
+func (p *localPlace) isVolume() bool {
+	blobs, ok := p.blobs.(*archiveBlobs)
+	if !ok {
+		return false
+	}
+	_, err := blobs.entry(volumeFile)
+	return err == nil
+}
+
+// open makes a place of what was gathered. All that is wrong with it is in the
+// error.
+func (g *volumeGathering) open(l Location, partial bool) (*localPlace, error) {
+	set, err := g.join(partial)
+	if err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	place := placeName(l)
+	index, err := readIndex(g.reference().index, place)
+	if err == nil && !lists(index, set.table.Root) {
+		err = &ContentError{Ref: place, Reason: indexFile + " does not list the root " + set.table.Root.String()}
+	}
+	if err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	return &localPlace{place: place, index: index, blobs: set}, nil
+}
+
+func lists(index ocispec.Index, root digest.Digest) bool {
+	return slices.ContainsFunc(index.Manifests, func(desc ocispec.Descriptor) bool { return desc.Digest == root })
+}
+
+// volumeGathering is the finding of a set among files.
+type volumeGathering struct {
+	archive  string
+	volumes  []*volume
+	problems []VolumeProblem
+	whose    *volume // of the set that most are of
+}
+
+func gatherVolumes(archive string, paths []string) *volumeGathering {
+	g := &volumeGathering{archive: archive}
+	known := map[string]bool{}
+	for _, path := range paths {
+		g.read(path, known)
+	}
+	return g
+}
+
+func (g *volumeGathering) close() error {
+	var all []error
+	for _, v := range g.volumes {
+		all = append(all, v.blobs.Close())
+	}
+	return errors.Join(all...)
+}
+
+// read opens one file; what is wrong with it is noted. What all volumes of a set
+// say alike is kept of the first.
+func (g *volumeGathering) read(path string, known map[string]bool) {
+	v, err := openVolume(path)
+	if err == nil {
+		if known[v.set] {
+			v.table.Elsewhere, v.index = nil, nil
+		}
+		known[v.set] = true
+		g.volumes = append(g.volumes, v)
+		return
+	}
+	_, number, _ := archiveOf(path)
+	reason := "damaged: " + err.Error()
+	var content *ContentError
+	switch {
+	case errors.As(err, &content):
+		reason = "damaged: " + content.Reason
+	case errors.Is(err, os.ErrNotExist):
+		reason = "is missing"
+	}
+	g.problems = append(g.problems, VolumeProblem{Number: number, Path: path, Reason: reason, Err: err})
+}
+
+// reference is the first volume of the set that most of the files are of.
+func (g *volumeGathering) reference() *volume {
+	if g.whose != nil {
+		return g.whose
+	}
+	count := map[string]int{}
+	for _, v := range g.volumes {
+		count[v.set]++
+	}
+	for _, v := range g.volumes {
+		if g.whose == nil || count[v.set] > count[g.whose.set] {
+			g.whose = v
+		}
+	}
+	return g.whose
+}
+
+// join makes a set of what was read, or says all that is in the way.
+func (g *volumeGathering) join(partial bool) (*volumeSet, error) {
+	of := g.reference()
+	if of == nil {
+		return nil, &VolumesError{Archive: g.archive, Volumes: g.problems}
+	}
+	set := newVolumeSet(g.archive, of)
+	of.table.Elsewhere = nil // the set has it
+	for _, v := range g.volumes {
+		switch before := set.volumes[min(v.table.Number, set.table.Total)-1]; {
+		case v.set != of.set:
+			g.problems = append(g.problems, VolumeProblem{Path: v.path, Reason: foreign(v, of), stray: true})
+		case before != nil:
+			g.problems = append(g.problems, VolumeProblem{Number: v.table.Number, Path: v.path, Reason: "is there twice, as " + before.path + " too", stray: true})
+		default:
+			set.volumes[v.table.Number-1] = v
+		}
+	}
+	if !partial {
+		g.lacking(set)
+	}
+	if len(g.problems) > 0 {
+		slices.SortStableFunc(g.problems, func(a, b VolumeProblem) int { return a.Number - b.Number })
+		return nil, set.problem(g.problems...)
+	}
+	return set, nil
+}
+
+// lacking notes the volumes that none of the files is, unless one that could not
+// be read has its name.
+func (g *volumeGathering) lacking(set *volumeSet) {
+	named := map[int]bool{}
+	for _, p := range g.problems {
+		named[p.Number] = true
+	}
+	for _, n := range set.missing() {
+		if !named[n] {
+			g.problems = append(g.problems, VolumeProblem{Number: n, Path: volumePath(g.archive, n), Reason: "is missing"})
+		}
+	}
+}
+
+// foreign says whose a volume is.
+func foreign(v, of *volume) string {
+	switch {
+	case v.table.Root != of.table.Root:
+		return fmt.Sprintf("is a volume of something else: its root is %s, that of %s is %s", v.table.Root, of.path, of.table.Root)
+	case v.table.Split != of.table.Split:
+		return fmt.Sprintf("is a volume of another split: of %s, and %s of %s", FormatSplit(v.table.Split), of.path, FormatSplit(of.table.Split))
+	}
+	return fmt.Sprintf("is a volume of another set than %s: of the same root, with other content beside it", of.path)
+}
+
+// openVolume opens one volume and holds it against its own table.
+func openVolume(path string) (_ *volume, err error) {
+	l := Location{Kind: Archive, Path: path}
+	p, err := openArchive(l)
+	if err != nil {
+		return nil, err
+	}
+	v := &volume{path: path, blobs: p.blobs.(*archiveBlobs)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	bad := func(err error) error { return &ContentError{Ref: path, Reason: err.Error(), Err: err} }
+	if !p.isVolume() {
+		return nil, bad(errors.New("is no volume of an archive: it has no " + volumeFile))
+	}
+	data, err := v.blobs.small(volumeFile, maxVolumeFile, path)
+	if err != nil {
+		return nil, err
+	}
+	if v.table, err = readVolume(data); err != nil {
+		return nil, bad(err)
+	}
+	if err := v.checkContents(); err != nil {
+		return nil, bad(err)
+	}
+	if v.index, err = v.blobs.small(indexFile, maxIndexFile, path); err != nil {
+		return nil, err
+	}
+	if got := v.table.Index.Algorithm().FromBytes(v.index); got != v.table.Index {
+		return nil, bad(fmt.Errorf("%s is not what its digest says", indexFile))
+	}
+	v.set = v.table.set()
+	return v, nil
+}
+
+// Volumes says which volumes a source was opened from; nil when it was none.
+func (s *Source) Volumes() *Volumes {
+	p, ok := s.place.(*localPlace)
+	if !ok {
+		return nil
+	}
+	set, ok := p.blobs.(*volumeSet)
+	if !ok {
+		return nil
+	}
+	return set.describe()
+}
+
+// Volumes describes a set of volumes.
+type Volumes struct {
+	Archive string // the path without number
+	Total   int
+	Split   int64
+	Root    digest.Digest
+	Name    string // that the root has in it; may be empty
+	Files   []VolumeFile
+	Missing []int // numbers of those that are not at hand
+}
+
+// A VolumeFile is a volume that is at hand.
+type VolumeFile struct {
+	Number int
+	Path   string
+	Size   int64
+}
+
+func (s *volumeSet) describe() *Volumes {
+	d := &Volumes{Archive: s.archive, Total: s.table.Total, Split: s.table.Split, Root: s.table.Root, Name: s.table.Name, Missing: s.missing()}
+	for i, v := range s.volumes {
+		if v == nil {
+			continue
+		}
+		f := VolumeFile{Number: i + 1, Path: v.path}
+		if info, err := v.blobs.file.Stat(); err == nil {
+			f.Size = info.Size()
+		}
+		d.Files = append(d.Files, f)
+	}
+	return d
+}
