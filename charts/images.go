@@ -1,10 +1,14 @@
 package charts
 
 import (
-	"path"
 	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
 
 	"waybill/charts/images"
+	"waybill/internal/ref"
 )
 
 // look finds every image that the rendering names, crds/, hooks and tests
@@ -65,8 +69,8 @@ func (e *NoImageError) Error() string {
 }
 
 // FindImages renders the chart once for each of the options and lists the union
-// of what the renderings name, by reference; then, as candidates, what only the
-// chart's default values name. Errors are those of [Chart.Render], and
+// of what the renderings name, by reference; then, as candidates, what the values
+// name for parts that are off. Errors are those of [Chart.Render], and
 // [*NoImageError].
 func (c *Chart) FindImages(renders []RenderOptions) ([]FoundImage, error) {
 	all := newUnion()
@@ -82,13 +86,15 @@ func (c *Chart) FindImages(renders []RenderOptions) ([]FoundImage, error) {
 			all.add(RenderedUse{use, options.String()})
 		}
 	}
-	if containers > 0 && len(all.images) == 0 {
+	if containers > 0 && !all.certain() {
 		return nil, &NoImageError{Chart: c.title()}
 	}
-	inRendering := all.names()
-	for _, use := range c.valuesImages() {
-		if !inRendering[use.Normalized] {
-			all.add(RenderedUse{Use: use})
+	rendered := all.rendered()
+	for _, options := range renders {
+		for _, use := range c.valuesImages(options.Values) {
+			if !rendered.has(use) {
+				all.add(RenderedUse{Use: use})
+			}
 		}
 	}
 	return all.list(), nil
@@ -106,21 +112,68 @@ func (o RenderOptions) String() string {
 	return text
 }
 
-// valuesImages are the images that the default values of the chart and its
-// dependencies name.
-func (c *Chart) valuesImages() []images.Use {
-	f := &images.Finder{}
-	for _, file := range c.files {
-		if path.Base(file.Name) != "values.yaml" {
-			continue
-		}
-		values, err := parseValues(file.Data)
-		if err != nil {
-			continue
-		}
-		f.Values(file.Name, values)
+// valuesImages are the images that the values of the chart and all its
+// dependencies name, once the user's are laid over them. Values that do not fit
+// together name none: rendering says why.
+func (c *Chart) valuesImages(user map[string]any) []images.Use {
+	loaded, err := c.load()
+	if err != nil {
+		return nil
 	}
+	values, err := coalesceAll(loaded, helmValues(user))
+	if err != nil {
+		return nil
+	}
+	f := &images.Finder{}
+	f.Values("values.yaml", values)
 	return f.Uses
+}
+
+// coalesceAll lays values over the defaults of a chart and of all its
+// dependencies, those that are switched off included.
+func coalesceAll(loaded *chart.Chart, values map[string]any) (all map[string]any, err error) {
+	defer recoverAs(&err, "merging values")
+	return chartutil.CoalesceValues(loaded, values)
+}
+
+// rendered are the references that renderings name, and their repositories.
+type rendered struct{ references, repositories map[string]bool }
+
+func (u *union) rendered() rendered {
+	r := rendered{references: map[string]bool{}, repositories: map[string]bool{}}
+	for name := range u.images {
+		r.references[name] = true
+		if parsed, err := ref.Parse(name); err == nil {
+			r.repositories[parsed.Name()] = true
+		}
+	}
+	return r
+}
+
+// has is whether values name no other image than renderings do: the values may
+// leave the tag or the registry to the templates.
+func (r rendered) has(use images.Use) bool {
+	parsed, err := ref.Parse(use.Normalized)
+	if err != nil || r.references[use.Normalized] {
+		return true
+	}
+	names := r.references
+	written := use.Reference
+	if untagged := parsed.Digest == "" && parsed.Tag == "latest" && !strings.HasSuffix(written, ":latest"); untagged {
+		names = r.repositories
+		if names[parsed.Name()] {
+			return true
+		}
+	}
+	if parsed.Host != "docker.io" || strings.HasPrefix(written, "docker.io/") {
+		return false
+	}
+	for name := range names {
+		if strings.HasSuffix(name, "/"+written) {
+			return true
+		}
+	}
+	return false
 }
 
 type union struct {
@@ -154,12 +207,14 @@ func surer(a, b images.Confidence) bool {
 	return slices.Index(order, a) < slices.Index(order, b)
 }
 
-func (u *union) names() map[string]bool {
-	names := map[string]bool{}
-	for name := range u.images {
-		names[name] = true
+// certain is whether an image is named beyond doubt.
+func (u *union) certain() bool {
+	for _, image := range u.images {
+		if image.Confidence == images.Certain {
+			return true
+		}
 	}
-	return names
+	return false
 }
 
 func (u *union) list() []FoundImage {

@@ -10,8 +10,7 @@ package images
 import (
 	"encoding/base64"
 	"strings"
-
-	"sigs.k8s.io/yaml"
+	"unicode/utf8"
 
 	"waybill/internal/ref"
 )
@@ -53,9 +52,13 @@ type Object struct {
 // value is ready.
 type Finder struct {
 	Uses       []Use
-	Containers int // how many containers with an image there were
+	Containers int // how many containers of pods need an image
 
-	place place
+	place    place
+	around   surround // what maps around say of images
+	depth    int      // of structure within texts
+	loose    bool     // among words of a longer text: no more than candidates
+	artifact bool     // after words that ask for an artifact
 }
 
 // A place is an object or file, and what kind of text its fields are.
@@ -127,43 +130,51 @@ func (f *Finder) item(list Object, item any) {
 	f.Object(Object{APIVersion: text(content, "apiVersion"), Kind: text(content, "kind"), Name: text(meta, "name"), Template: list.Template, Content: content})
 }
 
+// builtIn are Kubernetes' own API groups, beside those without a dot.
+var builtIn = wordSet("admissionregistration apiextensions apiregistration authentication authorization certificates coordination discovery events " +
+	"flowcontrol.apiserver internal.apiserver metrics networking node rbac.authorization resource scheduling storage storagemigration")
+
 // isCustom is whether an API group is not one of Kubernetes' own.
 func isCustom(apiVersion string) bool {
 	group, _, grouped := strings.Cut(apiVersion, "/")
-	if !grouped {
+	if !grouped || !strings.Contains(group, ".") {
 		return false
 	}
-	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") || crdGroup(group)
-}
-
-// crdGroup is a group below k8s.io that custom resources use.
-func crdGroup(group string) bool {
-	return strings.HasSuffix(group, ".x-k8s.io")
+	own, isOwn := strings.CutSuffix(group, ".k8s.io")
+	return !isOwn || !builtIn[own]
 }
 
 // config looks into the texts of a ConfigMap or Secret.
 func (f *Finder) config(o Object) {
 	f.place.kind = inConfig
-	for _, field := range []string{"data", "stringData"} {
-		texts, _ := o.Content[field].(map[string]any)
-		for _, key := range sortedKeys(texts) {
-			text, ok := texts[key].(string)
-			if !ok {
-				continue
+	for _, name := range []string{"data", "stringData", "binaryData"} {
+		var texts []field
+		values, _ := o.Content[name].(map[string]any)
+		for _, key := range sortedKeys(values) {
+			if text, ok := configText(values[key], name == "binaryData" || name == "data" && o.Kind == "Secret"); ok {
+				texts = append(texts, field{key, text})
 			}
-			if o.Kind == "Secret" && field == "data" {
-				plain, err := base64.StdEncoding.DecodeString(text)
-				if err != nil {
-					continue
-				}
-				text = string(plain)
+		}
+		done := f.partsOf(texts, "", func(main string) string { return join(name, main) })
+		for _, text := range texts {
+			if !done[text.key] {
+				f.text(text.value, text.key, join(name, text.key))
 			}
-			f.text(text, key, join(field, key))
 		}
 	}
 	if meta, ok := o.Content["metadata"].(map[string]any); ok {
 		f.walk(meta["annotations"], "annotations", "metadata.annotations")
 	}
+}
+
+// configText is a text of a ConfigMap or Secret, which may be encoded.
+func configText(v any, encoded bool) (string, bool) {
+	text, ok := v.(string)
+	if !ok || !encoded {
+		return text, ok
+	}
+	plain, err := base64.StdEncoding.DecodeString(text)
+	return string(plain), err == nil && utf8.Valid(plain)
 }
 
 // List takes over a list of images that a chart carries itself.
@@ -180,15 +191,17 @@ func (f *Finder) Values(file string, values map[string]any) {
 	f.walk(values, "", "")
 }
 
-// schema looks for images among the defaults of a definition.
+// schema looks for images among the defaults of a definition, those in parts
+// included.
 func (f *Finder) schema(v any, path string) {
 	switch v := v.(type) {
 	case map[string]any:
+		properties, _ := v["properties"].(map[string]any)
+		f.partsOf(defaultsOf(properties), lastProperty(path), func(string) string { return path })
 		for _, key := range sortedKeys(v) {
 			here := join(path, key)
-			text, ok := v[key].(string)
-			if ok && key == "default" {
-				f.leaf(text, lastProperty(path), here)
+			if key == "default" && !strings.HasSuffix(path, "properties") {
+				f.walk(v[key], lastProperty(path), here)
 				continue
 			}
 			f.schema(v[key], here)
@@ -200,23 +213,19 @@ func (f *Finder) schema(v any, path string) {
 	}
 }
 
+// defaultsOf are the default texts of properties.
+func defaultsOf(properties map[string]any) []field {
+	var fields []field
+	for _, name := range sortedKeys(properties) {
+		property, _ := properties[name].(map[string]any)
+		if value, ok := textOf(property["default"]); ok {
+			fields = append(fields, field{name, value})
+		}
+	}
+	return fields
+}
+
 // lastProperty is the name of the property that a schema at path describes.
 func lastProperty(path string) string {
 	return path[strings.LastIndex(path, ".")+1:]
-}
-
-// parsed reads text as YAML or JSON when it is a map or a list there.
-func parsed(text string) (any, bool) {
-	if !strings.ContainsAny(text, ":[{-") {
-		return nil, false
-	}
-	var v any
-	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-		return nil, false
-	}
-	switch v.(type) {
-	case map[string]any, []any:
-		return v, true
-	}
-	return nil, false
 }

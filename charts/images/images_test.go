@@ -64,10 +64,10 @@ func TestWhereImagesStand(t *testing.T) {
 		"environment: by its name, related images, a whole reference, parts": {
 			pod("    env:\n    - {name: WORKER_IMAGE, value: 'shop/worker:2.1'}\n    - {name: RELATED_IMAGE_WEBHOOK, value: 'shop/hook:1'}\n    - {name: RELOADER, value: 'quay.io/shop/reloader:v1'}\n    - {name: AGENT_IMAGE_REPOSITORY, value: quay.io/shop/agent}\n    - {name: AGENT_IMAGE_TAG, value: v3}"),
 			[]string{
+				"recognised quay.io/shop/agent:v3 spec.containers[c].env[AGENT_IMAGE_REPOSITORY].value",
 				"recognised shop/worker:2.1 spec.containers[c].env[WORKER_IMAGE].value",
 				"recognised shop/hook:1 spec.containers[c].env[RELATED_IMAGE_WEBHOOK].value",
 				"recognised quay.io/shop/reloader:v1 spec.containers[c].env[RELOADER].value",
-				"recognised quay.io/shop/agent:v3 spec.containers[c].env[AGENT_IMAGE_REPOSITORY].value",
 			},
 		},
 		"fields of custom resources: whole, in parts, by the table": {

@@ -1,36 +1,242 @@
 package images
 
 import (
-	_ "embed"
+	"regexp"
+	"slices"
 	"strings"
-	"sync"
 
-	"sigs.k8s.io/yaml"
+	"waybill/internal/ref"
 )
 
-// parts finds a reference that is written in parts (registry, repository,
-// tag, digest) in one map and returns the keys that belong to it.
-func (f *Finder) parts(m map[string]any, key, path string) map[string]bool {
-	if f.place.kind == inObject && !namesImage(key) {
-		return nil // Kubernetes' own kinds have no such fields
+// A field is a text and its key, among others of one map, of one container's
+// environment or of one command line.
+type field struct{ key, value string }
+
+// A role is what a field is to a reference in parts.
+type role int
+
+const (
+	noRole role = iota
+	registryRole
+	repositoryRole
+	imageRole
+	tagRole
+	versionRole
+	digestRole
+	roles // how many
+)
+
+// A group is the fields of one reference in parts: by role the key and what it
+// says.
+type group struct {
+	fields [roles]field
+	stem   string // what their keys have before the role
+	says   bool   // that it is an image: in a key
+}
+
+// A parts is one reference put together of its parts.
+type parts struct {
+	group
+	reference string
+	inherited bool // registry or tag stand in a map around
+	doubtful  bool // nothing says image, or something else
+}
+
+// main is the key of the part that says most.
+func (p parts) main() string {
+	for _, r := range []role{repositoryRole, imageRole} {
+		if p.fields[r].value != "" {
+			return p.fields[r].key
+		}
 	}
-	repository := text(m, "repository")
-	if repository == "" && namesImage(key) {
-		repository = text(m, "name")
+	return ""
+}
+
+// A surround is what maps around a map say for all below them: where images are
+// and how they are tagged.
+type surround struct{ registry, tag string }
+
+// roleOf reads a key. A name is a repository below a key that says image.
+func roleOf(key string, named bool) (r role, stem string, says bool) {
+	words := keyWords(key)
+	if len(words) == 0 {
+		return noRole, "", false
 	}
-	if repository == "" || readForm(repository) == noReference || strings.Contains(repository, "@") {
-		return nil
+	last, rest := words[len(words)-1], words[:len(words)-1]
+	afterImageWord := len(rest) > 0 && isImageWord(rest[len(rest)-1])
+	switch last {
+	case "registry", "hub":
+		r = registryRole
+	case "repository", "repo":
+		r = repositoryRole
+	case "image":
+		r, says = imageRole, true
+	case "tag":
+		r = tagRole
+	case "version":
+		r = versionRole
+	case "digest", "sha", "sha256":
+		r = digestRole
+	case "name":
+		if afterImageWord || named && (len(rest) == 0 || len(rest) == 1 && rest[0] == "new") {
+			r = repositoryRole
+		}
+	case "url", "uri":
+		if afterImageWord {
+			r = repositoryRole
+		} else if n := len(rest); n > 0 && (rest[n-1] == "repo" || rest[n-1] == "repository") {
+			r, rest = repositoryRole, rest[:n-1]
+		}
 	}
-	tag, digest := text(m, "tag"), firstText(m, "digest", "sha")
-	if tag == "" && digest == "" && f.place.kind != inValues {
-		return nil
+	if r == noRole {
+		return noRole, "", false
 	}
-	sure := Recognised
-	if f.place.kind == inValues || f.place.kind == inSchema {
-		sure = Candidate
+	rest = slices.DeleteFunc(slices.Clone(rest), func(word string) bool {
+		says = says || isImageWord(word)
+		return isImageWord(word) || word == "docker"
+	})
+	return r, strings.Join(rest, " "), says
+}
+
+// groups sorts fields by what their keys begin with.
+func groups(fields []field, named bool) []group {
+	all := map[string]*group{}
+	for _, f := range fields {
+		r, stem, says := roleOf(f.key, named)
+		if r == noRole {
+			continue
+		}
+		g := all[stem]
+		if g == nil {
+			g = &group{stem: stem}
+			all[stem] = g
+		}
+		if g.fields[r].key == "" || g.fields[r].value == "" {
+			g.fields[r] = field{f.key, strings.TrimSpace(f.value)}
+		}
+		g.says = g.says || says
 	}
-	f.addParts(joined(firstText(m, "registry", "hub"), repository, tag, digest), sure, path, f.where())
-	return map[string]bool{"registry": true, "repository": true, "tag": true, "digest": true}
+	var sorted []group
+	for _, stem := range sortedKeys(all) {
+		g := all[stem]
+		if shared := all[""]; shared != nil && g.fields[registryRole].value == "" {
+			g.fields[registryRole] = shared.fields[registryRole]
+		}
+		sorted = append(sorted, *g)
+	}
+	return sorted
+}
+
+// A partsReader puts references in parts together.
+type partsReader struct {
+	parent   string // the key of the map
+	around   surround
+	untagged bool // a repository alone will do
+}
+
+// read finds the references in parts among fields, and keys whose texts are
+// part of one that is not whole, and thus no references themselves.
+func (p partsReader) read(fields []field) (found []parts, idle []string) {
+	for _, g := range groups(fields, namesImage(p.parent)) {
+		one, ok := p.assemble(g)
+		switch {
+		case ok:
+			found = append(found, one)
+		case g.fields[repositoryRole].key != "" && readForm(g.fields[imageRole].value) == bareName:
+			idle = append(idle, g.fields[imageRole].key)
+		}
+	}
+	return found, idle
+}
+
+var (
+	tagText    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+	digestText = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
+)
+
+func (p partsReader) assemble(g group) (parts, bool) {
+	g.says = g.says || namesImage(p.parent)
+	name, whole := nameOf(g)
+	tag, digest, ok := g.version()
+	if name == "" || !ok || whole && digest == "" {
+		return parts{}, false
+	}
+	one := parts{group: g}.with(p.around, name, &tag)
+	registry := g.fields[registryRole].value
+	if one.inherited && registry == "" {
+		registry = p.around.registry
+	}
+	if tag == "" && digest == "" && !whole && !(p.untagged && (one.says || strings.Contains(name, "/"))) {
+		return parts{}, false
+	}
+	one.reference = joined(registry, name, tag, digest)
+	form := readForm(one.reference)
+	if form == noReference {
+		return parts{}, false
+	}
+	about := g.stem + " " + p.parent
+	one.doubtful = one.inherited || namesSource(about) || namesArtifact(about) && !one.says || !one.says && form != hosted && !strings.Contains(name, "/")
+	if one.doubtful && !one.says && form < versioned {
+		return parts{}, false
+	}
+	_, err := ref.Normalize(one.reference)
+	return one, err == nil
+}
+
+// with takes what the maps around say where the group says nothing.
+func (one parts) with(around surround, name string, tag *string) parts {
+	if around.registry == "" || !one.says || one.fields[registryRole].value != "" || hasHost(name) {
+		return one
+	}
+	one.inherited = true
+	if *tag == "" && one.fields[digestRole].value == "" {
+		*tag = around.tag
+	}
+	return one
+}
+
+func hasHost(name string) bool {
+	host, _, slash := strings.Cut(name, "/")
+	return slash && (hostLike.MatchString(host) || strings.Contains(host, ":") || strings.HasPrefix(host, "localhost"))
+}
+
+// nameOf is the name of a group's repository, and whether it has a tag or
+// digest of its own.
+func nameOf(g group) (name string, whole bool) {
+	repository, image := g.fields[repositoryRole].value, g.fields[imageRole].value
+	switch form := readForm(image); {
+	case repository != "" && (form == bareName || form == pathOnly):
+		if image != repository && !strings.HasPrefix(image, repository+"/") && !strings.HasSuffix(repository, "/"+image) && !hasHost(image) {
+			image = strings.TrimSuffix(repository, "/") + "/" + image
+		}
+		return image, false
+	case repository != "" && image == "":
+	default:
+		repository = image
+	}
+	form := readForm(repository)
+	if form == noReference || strings.Contains(repository, "@") || form == bareName && isChoice(repository) {
+		return "", false
+	}
+	return repository, form != bareName && form != pathOnly
+}
+
+// version is a group's tag and digest; false when what stands there is none.
+func (g group) version() (tag, digest string, ok bool) {
+	tag, digest = g.fields[tagRole].value, g.fields[digestRole].value
+	if tag == "" && (g.says || g.fields[imageRole].value != "") {
+		tag = g.fields[versionRole].value
+	}
+	if before, after, cut := strings.Cut(tag, "@"); cut && digest == "" {
+		tag, digest = before, after
+	}
+	if digestText.MatchString(tag) && strings.Contains(tag, ":") {
+		tag, digest = "", tag
+	}
+	if digest != "" && !digestText.MatchString(digest) {
+		return "", "", false
+	}
+	return tag, digest, tag == "" || tagText.MatchString(tag)
 }
 
 // joined makes one reference of parts.
@@ -51,42 +257,68 @@ func joined(registry, repository, tag, digest string) string {
 	return reference
 }
 
-func text(m map[string]any, key string) string {
-	s, _ := m[key].(string)
-	return strings.TrimSpace(s)
+// parts finds references that are written in parts in one map and returns the
+// keys that belong to them.
+func (f *Finder) parts(m map[string]any, key, path string) map[string]bool {
+	if f.place.kind == inObject && !namesImage(key) {
+		return nil // Kubernetes' own kinds have no such fields
+	}
+	return f.partsOf(fieldsOf(m), key, func(main string) string {
+		if roled, _, _ := roleOf(main, false); strings.EqualFold(main, "repository") || main == "name" || roled == imageRole && len(keyWords(main)) == 1 {
+			return path // the map is the image
+		}
+		return join(path, main)
+	})
 }
 
-func firstText(m map[string]any, keys ...string) string {
-	for _, key := range keys {
-		if s := text(m, key); s != "" {
-			return s
+// fieldsOf are the texts of a map; numbers are texts that nobody quoted.
+func fieldsOf(m map[string]any) []field {
+	var fields []field
+	for _, key := range sortedKeys(m) {
+		if value, ok := textOf(m[key]); ok {
+			fields = append(fields, field{key, value})
 		}
 	}
-	return ""
+	return fields
+}
+
+// partsOf adds the references in parts among fields.
+func (f *Finder) partsOf(fields []field, key string, at func(main string) string) map[string]bool {
+	found, idle := partsReader{parent: key, around: f.around, untagged: f.place.kind == inValues}.read(fields)
+	taken := map[string]bool{}
+	for _, key := range idle {
+		taken[key] = true
+	}
+	for _, p := range found {
+		sure := Recognised
+		unsaid := !p.says && readForm(p.reference) != hosted && f.place.kind != inResource
+		if p.doubtful || unsaid || f.loose || f.place.kind == inValues || f.place.kind == inSchema {
+			sure = Candidate
+		}
+		f.addParts(p.reference, sure, at(p.main()), f.where())
+		for r, part := range p.fields {
+			if part.key != "" && role(r) != registryRole {
+				taken[part.key] = true
+			}
+		}
+	}
+	return taken
 }
 
 // environmentParts joins WORKER_IMAGE_REPOSITORY and WORKER_IMAGE_TAG, which
-// programs put together themselves.
-func (f *Finder) environmentParts(env []any, path string) {
-	values := map[string]string{}
+// programs put together themselves, and returns the names that belong to them.
+func (f *Finder) environmentParts(env []any, path string) map[string]bool {
+	var fields []field
 	for _, item := range env {
 		variable, _ := item.(map[string]any)
-		values[text(variable, "name")] = text(variable, "value")
+		fields = append(fields, field{text(variable, "name"), text(variable, "value")})
 	}
-	for _, name := range sortedKeys(values) {
-		repository := values[name]
-		base, ok := trimAny(name, "_REPOSITORY", "_REPO", "_NAME", "")
-		if !ok || readForm(repository) < bareName || readForm(repository) > pathOnly || !namesImage(base) {
-			continue
-		}
-		tag := values[base+"_TAG"]
-		if tag == "" {
-			tag = values[base+"_VERSION"]
-		}
-		if tag != "" {
-			f.addParts(joined(values[base+"_REGISTRY"], repository, tag, ""), Recognised, path+"["+name+"].value", f.where())
-		}
-	}
+	return f.partsOf(fields, "", func(main string) string { return path + "[" + main + "].value" })
+}
+
+func text(m map[string]any, key string) string {
+	s, _ := m[key].(string)
+	return strings.TrimSpace(s)
 }
 
 func trimAny(s string, suffixes ...string) (string, bool) {
@@ -97,70 +329,3 @@ func trimAny(s string, suffixes ...string) (string, bool) {
 	}
 	return "", false
 }
-
-// kindsTable says where well-known custom resources name images. It is data:
-// a row more is a kind more.
-//
-//go:embed kinds.yaml
-var kindsTable []byte
-
-// A kindRow is one image of one kind.
-type kindRow struct {
-	Group string `json:"group"` // API group, any version
-	Kind  string `json:"kind"`
-	// Paths of the parts, dots between keys, [] for every item of a list.
-	Image      string `json:"image,omitempty"`      // a whole reference, or what a repository and tag are added to
-	Registry   string `json:"registry,omitempty"`   // in front of the repository
-	Repository string `json:"repository,omitempty"` //
-	Tag        string `json:"tag,omitempty"`        //
-	Digest     string `json:"digest,omitempty"`     //
-	Default    string `json:"default,omitempty"`    // the repository when the field is empty
-}
-
-// known looks at a custom resource as the table says.
-func (f *Finder) known(o Object) {
-	group, _, _ := strings.Cut(o.APIVersion, "/")
-	for _, row := range kinds() {
-		if row.Group != group || row.Kind != o.Kind {
-			continue
-		}
-		at := func(path string) string {
-			if path == "" {
-				return ""
-			}
-			return field(o.Content, strings.Split(path, "."))
-		}
-		repository, where := at(row.Repository), row.Repository
-		if repository == "" {
-			repository, where = row.Default, row.Tag
-		}
-		tag, digest := at(row.Tag), at(row.Digest)
-		switch image := at(row.Image); {
-		case image != "":
-			f.add(image, Recognised, row.Image, "the image of a "+o.Kind)
-		case repository != "" && tag+digest != "":
-			f.addParts(joined(at(row.Registry), repository, tag, digest), Recognised, where, "the image of a "+o.Kind)
-		}
-	}
-}
-
-func field(v any, path []string) string {
-	for _, key := range path {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return ""
-		}
-		v = m[key]
-	}
-	s, _ := v.(string)
-	return s
-}
-
-// kinds reads the table, once.
-var kinds = sync.OnceValue(func() []kindRow {
-	var rows []kindRow
-	if err := yaml.UnmarshalStrict(kindsTable, &rows); err != nil {
-		panic("kinds.yaml: " + err.Error()) // part of the program, tested
-	}
-	return rows
-})

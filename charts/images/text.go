@@ -3,7 +3,6 @@ package images
 import (
 	"regexp"
 	"strings"
-	"unicode"
 
 	"github.com/distribution/reference"
 )
@@ -12,28 +11,55 @@ import (
 // reference at all.
 func (f *Finder) leaf(text, key, path string) bool {
 	text = strings.TrimSpace(text)
+	sure, reason := f.judge(text, key)
+	if sure == "" {
+		return false
+	}
+	if reason != "" {
+		reason = ", " + reason
+	}
+	f.add(text, sure, path, f.where()+reason)
+	return true
+}
+
+// judge says how sure it is that a text under a key is an image; the empty
+// confidence says that it is none.
+func (f *Finder) judge(text, key string) (Confidence, string) {
 	form := readForm(text)
 	if form == noReference {
-		return false
+		return "", ""
 	}
-	names := namesImage(key)
+	artifact := namesArtifact(key)
 	switch {
-	case f.place.kind == inValues, f.place.kind == inSchema:
-		if names && form >= bareName || form >= versioned {
-			f.add(text, Candidate, path, f.where())
-		}
-	case names && form >= shortTagged:
-		f.add(text, Recognised, path, f.where()+", under a key that says image")
-	case names && form >= pathOnly, form >= versioned && f.place.kind != inPod:
-		f.add(text, Candidate, path, f.where())
-	case form == hosted && f.place.kind == inPod && !namesArtifact(key):
-		f.add(text, Recognised, path, f.where()+", a whole reference with host and tag")
-	case form >= versioned:
-		f.add(text, Candidate, path, f.where())
-	default:
-		return false
+	case namesImage(key):
+		return f.judgeNamed(text, form)
+	case form < versioned, form == versioned && artifact:
+		return "", ""
+	case f.place.kind == inValues, f.place.kind == inSchema, f.place.kind == inConfig, f.place.kind == inObject, artifact, f.loose:
+	case mayNameImage(key):
+		return Recognised, "under a key that says image"
+	case form == hosted && f.place.kind == inPod && !f.artifact:
+		return Recognised, "a whole reference with host and tag"
+	case form == hosted && f.place.kind == inResource && isVersion(text):
+		return Recognised, "a whole reference with host and version"
 	}
-	return true
+	return Candidate, ""
+}
+
+// judgeNamed is judge under a key that says image.
+func (f *Finder) judgeNamed(text string, form form) (Confidence, string) {
+	const reason = "under a key that says image"
+	switch {
+	case form == bareName && isChoice(text):
+		return "", ""
+	case f.place.kind == inValues, f.place.kind == inSchema:
+		return Candidate, ""
+	case f.place.kind == inObject && form < pathOnly:
+		return "", ""
+	case form == numbered, form >= shortTagged:
+		return Recognised, reason
+	}
+	return Candidate, reason
 }
 
 func (f *Finder) where() string {
@@ -50,6 +76,7 @@ type form int
 const (
 	noReference form = iota
 	bareName         // busybox
+	numbered         // postgres:16, which is a host and its port too
 	pathOnly         // library/busybox, ghcr.io/org/app
 	shortTagged      // redis:alpine, which may be a host and something else too
 	versioned        // redis:7.2, org/app:v1: the tag reads as a version
@@ -63,6 +90,10 @@ var (
 	versionTag = regexp.MustCompile(`^(v?[0-9]+([._-][0-9A-Za-z]+)+|v[0-9]+|latest|stable|main|master|nightly|edge)$`)
 	portTag    = regexp.MustCompile(`^[0-9]{1,5}$`)
 	hostLike   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+(:[0-9]+)?$`)
+	// apps/v1, and what is said of a kind of that group.
+	apiVersion = regexp.MustCompile(`(^|/)v[0-9]+((alpha|beta)[0-9]+)?$`)
+	// ServiceMonitor, NoSchedule: how kinds and effects are written, and no tag.
+	camelCase = regexp.MustCompile(`^[A-Z][a-z]+([A-Z][a-z]*)+$`)
 )
 
 // readForm reads text as a reference.
@@ -83,95 +114,67 @@ func readForm(text string) form {
 	if _, ok := named.(reference.Digested); ok {
 		return hosted
 	}
+	if withHost && !mayServeImages(host) {
+		return noReference
+	}
 	tagged, ok := parsed.(reference.Tagged)
 	switch {
 	case !ok && slash:
 		return pathOnly
 	case !ok:
 		return bareName
-	case withHost && !strings.HasSuffix(host, ".svc"):
+	}
+	return tagForm(text, tagged.Tag(), slash, withHost && !strings.HasSuffix(host, ".svc"))
+}
+
+// tagForm is the form of a reference with a tag.
+func tagForm(text, tag string, slash, withHost bool) form {
+	name := strings.TrimSuffix(text, ":"+tag)
+	switch {
+	case slash && (apiVersion.MatchString(name) || camelCase.MatchString(tag)):
+		return noReference
+	case withHost:
 		return hosted
+	case portTag.MatchString(tag) && (!slash || len(tag) > 2):
+		return numbered // name:80 is a host and its port, space/name:8080 a service and its port
 	case slash:
 		return versioned
-	case portTag.MatchString(tagged.Tag()):
-		return bareName // name:80 is a host and its port
-	case versionTag.MatchString(tagged.Tag()) && !hostLike.MatchString(strings.SplitN(text, ":", 2)[0]):
+	case versionTag.MatchString(tag) && !hostLike.MatchString(name):
 		return versioned
 	}
 	return shortTagged
 }
 
-// keyWords splits a key, a flag or a variable's name into its words.
-func keyWords(key string) []string {
-	var words []string
-	var word strings.Builder
-	flush := func() {
-		if word.Len() > 0 {
-			words = append(words, strings.ToLower(word.String()))
-			word.Reset()
-		}
+// mayServeImages is false for hosts whose names stand before a slash in what
+// Kubernetes and its tools write, and that serve no images.
+func mayServeImages(host string) bool {
+	switch {
+	case host == "github.com", host == "gitlab.com", host == "bitbucket.org", host == "gopkg.in", host == "golang.org":
+		return false
+	case strings.HasSuffix(host, ".kubernetes.io"), strings.HasSuffix(host, ".k8s.io"):
+		return strings.HasPrefix(host, "registry") || strings.HasPrefix(host, "gcr.")
 	}
-	runes := []rune(key)
-	for i, r := range runes {
-		switch {
-		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
-			flush()
-			continue
-		case unicode.IsUpper(r) && i > 0 && (unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]) && unicode.IsUpper(runes[i-1])):
-			flush()
-		}
-		word.WriteRune(r)
-	}
-	flush()
-	return words
+	return true
 }
 
-// What may stand after "image" in a key that still names a whole image.
-var afterImage = map[string]bool{"name": true, "ref": true, "reference": true, "url": true, "uri": true, "spec": true, "full": true, "default": true, "override": true}
-
-// namesImage is whether a key says that its text is an image: image,
-// natsImage, --worker-image, RELATED_IMAGE_WEBHOOK.
-func namesImage(key string) bool {
-	words := keyWords(key)
-	for i, word := range words {
-		if word != "image" && word != "images" {
-			continue
-		}
-		if i > 0 && words[i-1] == "related" {
-			return true
-		}
-		rest := words[i+1:]
-		for len(rest) > 0 && afterImage[rest[0]] {
-			rest = rest[1:]
-		}
-		if len(rest) == 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// namesArtifact is whether a key says that its text is something in a registry
-// that no container runs.
-func namesArtifact(key string) bool {
-	for _, word := range keyWords(key) {
-		switch word {
-		case "repository", "repositories", "artifact", "artifacts", "chart", "charts", "oci", "db", "bundle", "policy", "policies", "rules", "rulesfile", "plugin", "plugins", "module", "wasm", "package":
-			return true
-		}
-	}
-	return false
+// isVersion is whether a reference has a digest or a tag that reads as a version.
+func isVersion(text string) bool {
+	_, tag, ok := strings.Cut(text[strings.LastIndex(text, "/")+1:], ":")
+	return ok && (versionTag.MatchString(tag) || portTag.MatchString(tag) || strings.Contains(text, "@"))
 }
 
 // A pair is a word of a text with the key it was assigned to.
 type pair struct{ key, value string }
 
 var (
-	assignment = regexp.MustCompile(`^\s*"?([A-Za-z0-9_.-]+)"?\s*[:=]\s*"?([^\s"',]+)"?,?\s*$`)
+	assignment = regexp.MustCompile(`^\s*"?([A-Za-z0-9_.-]+)"?\s*(?:=|:\s|:["'])\s*["']?([^\s"',]+)["']?,?\s*(?:#.*)?$`)
 	wordName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 )
 
 func isWord(s string) bool { return wordName.MatchString(s) }
+
+// between are what a word of a text ends at.
+const between = " \t\r\n\"'`,;()[]|&<>\\"
 
 // words cuts a text that is no structure, such as a shell's or a template's,
 // into words. A word keeps the key of its line (image: X) or flag (--image=X).
@@ -184,7 +187,7 @@ func words(text string) []pair {
 			continue
 		}
 		flag := ""
-		for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`,;()|&<>\\", r) }) {
+		for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(between, r) }) {
 			key, value, assigned := strings.Cut(word, "=")
 			switch {
 			case assigned:
@@ -194,6 +197,8 @@ func words(text string) []pair {
 				}
 			case strings.HasPrefix(word, "-"):
 				flag = word
+			case strings.HasSuffix(word, ":") && isWord(word[:len(word)-1]):
+				flag = word[:len(word)-1]
 			default:
 				pairs, flag = append(pairs, pair{flag, word}), ""
 			}

@@ -12,29 +12,70 @@ func (f *Finder) walk(v any, key, path string) {
 	case map[string]any:
 		f.walkMap(v, key, path)
 	case []any:
-		for i, item := range v {
-			f.walk(item, key, index(path, item, i))
-		}
+		f.walkList(v, key, path)
 	case string:
-		f.leaf(v, key, path)
+		f.inner(v, key, path)
 	}
 }
 
 func (f *Finder) walkMap(m map[string]any, key, path string) {
-	parts := f.parts(m, key, path)
+	if f.aContainer(m, key, path) || f.aVariable(m, path) {
+		return
+	}
+	done := f.parts(m, key, path)
+	around := f.around
+	f.surround(m)
 	for _, name := range sortedKeys(m) {
 		here := join(path, name)
+		list, isList := m[name].([]any)
 		switch {
-		case parts[name]:
+		case done[name]:
 		case containerLists[name] && isContainers(m[name]):
-			f.containersAt(m[name].([]any), here)
-		case name == "volumes":
-			f.volumes(m[name], here)
+			f.containersAt(list, here)
+		case name == "volumes" && isList:
+			f.volumes(list, here)
 		case name == "openAPIV3Schema":
 			f.schema(m[name], here)
+		case isImageWord(key) && isReference(m[name]):
+			f.walk(m[name], key, here) // images: {agent: X}
 		default:
 			f.walk(m[name], name, here)
 		}
+	}
+	f.around = around
+}
+
+// isReference is whether a value reads as a whole reference.
+func isReference(v any) bool {
+	s, ok := v.(string)
+	return ok && readForm(strings.TrimSpace(s)) >= shortTagged
+}
+
+// walkList looks through a list; one with flags is a command line.
+func (f *Finder) walkList(list []any, key, path string) {
+	for _, item := range list {
+		if word, ok := item.(string); ok && strings.HasPrefix(word, "-") && f.place.kind != inObject {
+			f.arguments(list, path)
+			return
+		}
+	}
+	for i, item := range list {
+		f.walk(item, key, index(path, item, i))
+	}
+}
+
+// surround remembers what a map says for the maps below it.
+func (f *Finder) surround(m map[string]any) {
+	if f.place.kind != inConfig && f.place.kind != inResource {
+		return
+	}
+	for _, g := range groups(fieldsOf(m), false) {
+		if registry := g.fields[registryRole].value; g.stem == "" && (hasHost(registry+"/") || strings.HasPrefix(registry, "localhost")) {
+			f.around = surround{registry: registry, tag: g.fields[tagRole].value}
+		}
+	}
+	if base := text(m, "base"); hasHost(base) {
+		f.around = surround{registry: base}
 	}
 }
 
@@ -61,45 +102,107 @@ func isContainers(v any) bool {
 
 func (f *Finder) containersAt(list []any, path string) {
 	for i, item := range list {
-		container := item.(map[string]any)
-		here := index(path, item, i)
-		if image, ok := container["image"].(string); ok {
-			f.Containers++
-			f.add(strings.TrimSpace(image), Certain, here+".image", "the image of a container")
+		f.containerAt(item.(map[string]any), index(path, item, i))
+	}
+}
+
+// aContainer takes a map that is one container by its shape, outside of a list
+// of containers: a step of a pipeline, the container of a workflow's template.
+func (f *Finder) aContainer(m map[string]any, key, path string) bool {
+	if f.place.kind != inResource || text(m, "image") == "" {
+		return false
+	}
+	_, named := m["name"].(string)
+	if !named && key != "container" && key != "script" {
+		return false
+	}
+	for _, field := range []string{"command", "args", "env", "envFrom", "volumeMounts"} {
+		if _, ok := m[field].([]any); ok {
+			f.containerAt(m, path)
+			return true
 		}
-		f.container(container, here)
+	}
+	if _, ok := m["script"].(string); ok || key == "script" {
+		f.containerAt(m, path)
+		return true
+	}
+	return false
+}
+
+// injected is what containers have for an image that a webhook puts there when
+// the pod is made: no image, and no reason to miss one.
+const injected = "auto"
+
+func (f *Finder) containerAt(container map[string]any, path string) {
+	image, _ := container["image"].(string)
+	image = strings.TrimSpace(image)
+	if f.place.kind == inObject && image != injected {
+		f.Containers++
+	}
+	if image != "" && image != injected {
+		f.addContainer(image, path+".image")
+	}
+	f.container(container, path)
+}
+
+func (f *Finder) addContainer(image, path string) {
+	switch f.place.kind {
+	case inValues:
+		f.add(image, Candidate, path, f.where()+", the image of a container")
+	case inConfig:
+		if readForm(image) != noReference {
+			f.add(image, Recognised, path, f.where()+", the image of a container")
+		}
+	default:
+		f.add(image, Certain, path, "the image of a container")
 	}
 }
 
 // container looks at what a container is told: its arguments and environment.
 func (f *Finder) container(container map[string]any, path string) {
 	before := f.place.kind
-	f.place.kind = inPod
+	if before != inValues {
+		f.place.kind = inPod
+	}
 	for _, field := range []string{"command", "args"} {
 		words, _ := container[field].([]any)
 		f.arguments(words, join(path, field))
 	}
+	if script := text(container, "script"); script != "" {
+		f.text(script, "", join(path, "script"))
+	}
 	env, _ := container["env"].([]any)
+	done := f.environmentParts(env, join(path, "env"))
 	for i, item := range env {
 		variable, _ := item.(map[string]any)
 		name, _ := variable["name"].(string)
-		if value, ok := variable["value"].(string); ok {
+		if value, ok := variable["value"].(string); ok && !done[name] {
 			f.text(value, name, index(join(path, "env"), item, i)+".value")
 		}
 	}
-	f.environmentParts(env, join(path, "env"))
 	f.place.kind = before
 }
 
+// aVariable takes a map that gives a name and a value, as a container's
+// environment does and parameters of all kinds.
+func (f *Finder) aVariable(m map[string]any, path string) bool {
+	name, named := m["name"].(string)
+	value, valued := m["value"].(string)
+	if !named || !valued {
+		return false
+	}
+	f.text(value, name, join(path, "value"))
+	return true
+}
+
 // volumes finds images that are mounted, Kubernetes 1.31 and later.
-func (f *Finder) volumes(v any, path string) {
-	list, _ := v.([]any)
+func (f *Finder) volumes(list []any, path string) {
 	for i, item := range list {
 		volume, _ := item.(map[string]any)
 		image, _ := volume["image"].(map[string]any)
 		here := index(path, item, i)
 		if reference, ok := image["reference"].(string); ok {
-			f.add(reference, Certain, here+".image.reference", "the image of a volume")
+			f.addContainer(reference, here+".image.reference")
 			continue
 		}
 		f.walk(item, "volumes", here)
@@ -107,8 +210,10 @@ func (f *Finder) volumes(v any, path string) {
 }
 
 // arguments looks at command and args: --flag=value, --flag value, and texts
-// for a shell.
+// for a shell. Words that ask for an artifact make what follows one.
 func (f *Finder) arguments(words []any, path string) {
+	var flags []field
+	places := map[string]string{}
 	flag := ""
 	for i, item := range words {
 		word, ok := item.(string)
@@ -122,6 +227,7 @@ func (f *Finder) arguments(words []any, path string) {
 		case strings.HasPrefix(word, "-") && !strings.ContainsAny(name, " \t\n"):
 			flag = name
 			if assigned {
+				flags, places[name] = append(flags, field{name, value}), here
 				f.text(value, name, here)
 				flag = ""
 			}
@@ -129,10 +235,16 @@ func (f *Finder) arguments(words []any, path string) {
 			f.text(value, name, here) // NAME=VALUE, as env(1) and helm --set take it
 			flag = ""
 		default:
+			if flag != "" {
+				flags, places[flag] = append(flags, field{flag, word}), here
+			}
 			f.text(word, flag, here)
+			f.artifact = f.artifact || flag == "" && namesArtifact(word) && readForm(word) == bareName
 			flag = ""
 		}
 	}
+	f.artifact = false
+	f.partsOf(flags, "", func(main string) string { return places[main] })
 }
 
 // text looks at a text that may hold structure: YAML, JSON, or words for a shell.
@@ -140,13 +252,60 @@ func (f *Finder) text(text, key, path string) {
 	if f.leaf(text, key, path) {
 		return
 	}
-	if v, ok := parsed(text); ok {
-		f.walk(v, "", path)
+	if f.structure(text, path) {
 		return
 	}
+	var assigned []field
 	for _, w := range words(text) {
+		if w.key != "" {
+			assigned = append(assigned, field(w))
+		}
+		if w.key == "" || namesImage(key) && !namesImage(w.key) {
+			w.key = key
+		}
 		f.leaf(w.value, w.key, path)
 	}
+	if strings.Contains(text, "\n") {
+		f.partsOf(assigned, "", func(string) string { return path })
+	}
+}
+
+// maxDepth bounds texts that hold structure that holds texts.
+const maxDepth = 4
+
+// structure looks through a text that is YAML or JSON.
+func (f *Finder) structure(text, path string) bool {
+	if f.depth == maxDepth {
+		return false
+	}
+	documents := parsed(text)
+	before := *f
+	f.depth++
+	if strings.Contains(text, "\n") || strings.HasPrefix(strings.TrimSpace(text), "{") {
+		f.loose = false // no line of prose that happens to have a colon
+	}
+	for _, document := range documents {
+		f.walk(document, "", path)
+	}
+	f.depth, f.loose = before.depth, before.loose
+	return len(documents) > 0
+}
+
+// inner looks at a text inside of an object or of other structure: prose is no
+// place for images, and words of longer texts are no more than candidates where
+// no key says image.
+func (f *Finder) inner(text, key, path string) {
+	if isProse(key) || f.place.kind == inObject && f.depth == 0 && !strings.ContainsAny(text, "{\n") {
+		f.leaf(text, key, path)
+		return
+	}
+	if f.leaf(text, key, path) {
+		return
+	}
+	loose := f.loose
+	f.loose = f.loose || f.place.kind == inResource || f.place.kind == inObject
+	f.text(text, key, path)
+	f.loose = loose
 }
 
 func join(path, key string) string {
