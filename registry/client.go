@@ -44,7 +44,7 @@ type Settings struct {
 	MaxRetryWait time.Duration // the longest pause between tries, also when a host asks for more; 0: two minutes
 	IdleTimeout  time.Duration // a transfer without progress for so long is given up; 0: one minute
 	MinRate      int64         // bytes a second that count as progress, over the idle timeout; 0: 128, negative: any
-	ChunkSize    int64         // blobs larger than this are uploaded in chunks of this size, each held in memory; 0: 16 MiB
+	ChunkSize    int64         // blobs larger than this are uploaded in chunks of this size; 0: those over 16 MiB, in chunks as large as they can be
 
 	OnPause func(host string, wait time.Duration) // a host asks everybody to wait; nil: nobody is told
 
@@ -71,9 +71,7 @@ func (s Settings) withDefaults() Settings {
 	if s.MinRate == 0 {
 		s.MinRate = 128
 	}
-	if s.ChunkSize <= 0 {
-		s.ChunkSize = 16 << 20
-	}
+	s.ChunkSize = max(s.ChunkSize, 0)
 	if s.UserAgent == "" {
 		s.UserAgent = "waybill"
 	}

@@ -3,7 +3,6 @@ package registry
 import (
 	"bytes"
 	"context"
-	"io"
 	"slices"
 	"sync"
 
@@ -101,12 +100,7 @@ func (r *copyRun) mountOrSend(ctx context.Context, mounts *mounts, n *copyNode) 
 		r.mounted(n)
 		return true, nil
 	}
-	rc, err := n.fetch(ctx)
-	if err == nil {
-		err = r.send(ctx, n, rc)
-	} else {
-		err = r.source(n, "reading", err)
-	}
+	err := r.send(ctx, n)
 	mounts.drop(ctx, n.desc)
 	switch {
 	case err == nil:
@@ -120,10 +114,13 @@ func (r *copyRun) mountOrSend(ctx context.Context, mounts *mounts, n *copyNode) 
 }
 
 // send pushes a blob and says which side failed.
-func (r *copyRun) send(ctx context.Context, n *copyNode, rc io.ReadCloser) error {
-	reader := &sourceReader{rc: rc, onBytes: r.opts.OnBytes, again: func() (io.ReadCloser, error) { return n.fetch(ctx) }}
+func (r *copyRun) send(ctx context.Context, n *copyNode) error {
+	reader, err := newSourceReader(ctx, n, r.opts.OnBytes)
+	if err != nil {
+		return r.source(n, "reading", err)
+	}
 	defer reader.Close() // it was only read from
-	err := r.dst.Push(ctx, n.desc, reader)
+	err = r.dst.Push(ctx, n.desc, reader)
 	if err == nil {
 		return nil
 	}

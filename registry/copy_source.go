@@ -1,23 +1,38 @@
 package registry
 
 import (
-	"errors"
+	"context"
 	"io"
 )
 
-// sourceReader keeps the source's failure apart from the target's. It is an
-// io.Seeker as far as an upload that starts again needs one: content is fetched
-// again from its first byte.
+// sourceReader reads a blob where it is copied from, and keeps the source's
+// failure apart from the target's. An upload may go on from any offset that it
+// has read up to: each byte is hashed once.
 type sourceReader struct {
-	rc      io.ReadCloser
-	again   func() (io.ReadCloser, error)
+	*checkedReader
+	open    func(offset int64) (io.ReadCloser, error)
 	onBytes func(int)
 	at      int64
 	err     error
 }
 
+func newSourceReader(ctx context.Context, n *copyNode, onBytes func(int)) (*sourceReader, error) {
+	rc, err := n.openAt(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	checking, err := newCheckedReader(rc, n.desc, n.src.place.name())
+	if err != nil {
+		return nil, err
+	}
+	return &sourceReader{
+		checkedReader: checking, onBytes: onBytes,
+		open: func(offset int64) (io.ReadCloser, error) { return n.openAt(ctx, offset) },
+	}, nil
+}
+
 func (s *sourceReader) Read(p []byte) (int, error) {
-	n, err := s.rc.Read(p)
+	n, err := s.checkedReader.Read(p)
 	s.at += int64(n)
 	s.tell(n)
 	if err != nil && err != io.EOF {
@@ -32,26 +47,18 @@ func (s *sourceReader) tell(n int) {
 	}
 }
 
-// Seek tells where the reader is, and goes to the beginning. What was counted is
-// taken back, since it will be counted again.
-func (s *sourceReader) Seek(offset int64, whence int) (int64, error) {
-	switch {
-	case offset == 0 && whence == io.SeekCurrent:
-		return s.at, nil
-	case offset != 0 || whence != io.SeekStart:
-		return 0, errors.New("content of another place begins at its first byte")
-	}
-	_ = s.rc.Close() // it was only read from
+// readFrom goes on at an offset that was read before. What was counted beyond it
+// is taken back, since it will be counted again.
+func (s *sourceReader) readFrom(offset int64) error {
+	_ = s.Close() // it was only read from
 	s.err = nil
-	rc, err := s.again()
+	rc, err := s.open(offset)
 	if err != nil {
 		s.err = err
-		return 0, err
+		return err
 	}
-	s.rc = rc
-	s.tell(-int(s.at))
-	s.at = 0
-	return 0, nil
+	s.again(rc, offset)
+	s.tell(int(offset - s.at))
+	s.at = offset
+	return nil
 }
-
-func (s *sourceReader) Close() error { return s.rc.Close() }

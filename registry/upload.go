@@ -18,8 +18,9 @@ import (
 //	POST ─► PUT                      a blob of one chunk, or a host that takes no chunks
 //	POST ─► PATCH … PATCH ─► PUT     larger ones
 //
-// One chunk is held in memory, and no more of the blob. A step that failed in a
-// way that passes is repeated from where the registry says the session is. When
+// Content that can be read from any offset goes on as it comes, in one chunk unless
+// the host takes less; of other content one chunk is held in memory, and no more
+// of the blob. A step that failed in a way that passes is repeated from where the registry says the session is. When
 // the session is gone, the upload starts again if the content can be read again.
 type blobUpload struct {
 	place *remotePlace
@@ -45,7 +46,7 @@ const maxStarts = 4
 // that is lost. After a failure no session is left behind, as far as the registry
 // lets itself be told.
 func (p *remotePlace) pushBlob(ctx context.Context, desc ocispec.Descriptor, r io.Reader) error {
-	body, err := newUploadBody(desc, r, "content for "+p.name())
+	body, err := newUploadBody(desc, r, "content for "+p.name(), &p.client.uploads.spare)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (u *blobUpload) putWhole(ctx context.Context) error {
 		return err
 	}
 	header := http.Header{"Content-Type": {"application/octet-stream"}}
-	if whole.once {
+	if whole.once || whole.size > wholeBelow {
 		// Who refuses the login or the size can say so before the content is gone.
 		header.Set("Expect", "100-continue")
 	}

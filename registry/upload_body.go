@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // uploadBody gives a blob in pieces. The last piece that was given is held, so
-// that it can be given again, in whole or from some offset on. What is given was
+// that it can be given again, in whole or from some offset on; content that can be
+// read from any offset is not held but when it is small. What is given was
 // checked: the end of the blob only comes when its digest is right.
 //
 // A transport may read a request's body after the request has failed. Readers of
@@ -19,16 +21,30 @@ type uploadBody struct {
 	desc   ocispec.Descriptor
 	place  string // what the content is for, for messages
 	source io.Reader
-	seeker io.Seeker // nil: the source can be read once
-	start  int64     // where the blob begins in the source
+	again  rereadable // nil: the source can't be read from any offset
+	seeker io.Seeker  // nil: the source can be read once
+	start  int64      // where the blob begins in the source
+	spare  *sync.Pool // of buffers for small pieces
 
 	mu    sync.Mutex
 	rest  io.Reader // of the source, checked
 	read  int64     // bytes taken from rest
+	most  int64     // the most that read ever was
 	held  []byte    // the bytes before read
 	given int64     // size of the last piece
 	age   int       // of readers; those of an earlier age are void
 }
+
+// rereadable is content that can be read from any offset. It fails by itself
+// instead of ending well when it is not what its descriptor promised.
+type rereadable interface {
+	io.Reader
+	readFrom(offset int64) error
+}
+
+// smallPiece is what is held of content that can be read from any offset: to send
+// it again costs no reading then.
+const smallPiece = 1 << 20
 
 // uploadPiece is the body of a request.
 type uploadPiece struct {
@@ -49,8 +65,12 @@ var (
 	errReadOnce = errors.New("the upload would have to start again, and the content can be read only once")
 )
 
-func newUploadBody(desc ocispec.Descriptor, r io.Reader, place string) (*uploadBody, error) {
-	b := &uploadBody{desc: desc, place: place, source: r}
+func newUploadBody(desc ocispec.Descriptor, r io.Reader, place string, spare *sync.Pool) (*uploadBody, error) {
+	b := &uploadBody{desc: desc, place: place, source: r, spare: spare}
+	if again, ok := r.(rereadable); ok {
+		b.again, b.rest = again, r
+		return b, checkDescriptor(desc, place)
+	}
 	if seeker, ok := r.(io.Seeker); ok {
 		if at, err := seeker.Seek(0, io.SeekCurrent); err == nil {
 			b.seeker, b.start = seeker, at
@@ -76,6 +96,9 @@ func (b *uploadBody) restart() error {
 	if b.read == int64(len(b.held)) {
 		return nil // it is held
 	}
+	if b.again != nil {
+		return b.goTo(0)
+	}
 	if b.seeker == nil {
 		return errReadOnce
 	}
@@ -85,11 +108,23 @@ func (b *uploadBody) restart() error {
 	return b.begin()
 }
 
+// goTo reads on from an offset of content that allows it.
+func (b *uploadBody) goTo(offset int64) error {
+	if err := b.again.readFrom(offset); err != nil {
+		return &sourceError{fmt.Errorf("%s: reading it again: %w", b.place, err)}
+	}
+	b.read, b.held = offset, b.held[:0]
+	return nil
+}
+
 // close makes all readers void: the source is the caller's again.
 func (b *uploadBody) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.age++
+	if cap(b.held) == smallPiece {
+		b.spare.Put((*[smallPiece]byte)(b.held[:smallPiece]))
+	}
 	b.held = nil
 }
 
@@ -97,7 +132,19 @@ func (b *uploadBody) close() {
 func (b *uploadBody) holds(offset int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.again != nil && offset <= b.most || b.isHeld(offset)
+}
+
+func (b *uploadBody) isHeld(offset int64) bool {
 	return offset >= b.read-int64(len(b.held)) && offset <= b.read
+}
+
+// largest is the largest piece that can be given without holding too much.
+func (b *uploadBody) largest() int64 {
+	if b.again != nil {
+		return math.MaxInt64
+	}
+	return wholeBelow
 }
 
 // last is the size of the piece that was given last.
@@ -113,30 +160,67 @@ func (b *uploadBody) piece(offset, size int64) (uploadPiece, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.age++
-	first := b.read - int64(len(b.held))
-	if offset < first || offset > b.read {
-		return uploadPiece{}, fmt.Errorf("byte %d is not held: %w", offset, errReadOnce)
-	}
-	b.held = append(b.held[:0], b.held[offset-first:]...)
 	size = min(size, b.desc.Size-offset)
-	if err := b.fill(size); err != nil {
+	b.given = size
+	if b.again != nil && size > smallPiece {
+		return uploadPiece{size: size, open: func() (io.ReadCloser, error) { return b.stream(offset, size) }}, nil
+	}
+	if err := b.hold(offset, size); err != nil {
 		return uploadPiece{}, err
 	}
-	b.given = size
 	age := b.age
 	return uploadPiece{size: size, open: func() (io.ReadCloser, error) {
 		return &pieceReader{body: b, age: age, at: offset, end: offset + size}, nil
 	}}, nil
 }
 
+// stream reads bytes as they are sent, and voids who read some before.
+func (b *uploadBody) stream(offset, size int64) (io.ReadCloser, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.age++
+	if !b.isHeld(offset) {
+		if err := b.goTo(offset); err != nil {
+			return nil, err
+		}
+	}
+	return &pieceReader{body: b, age: b.age, at: offset, end: offset + size}, nil
+}
+
+// hold takes size bytes from an offset on into memory, and lets go of others.
+func (b *uploadBody) hold(offset, size int64) error {
+	if !b.isHeld(offset) && b.again != nil {
+		if err := b.goTo(offset); err != nil {
+			return err
+		}
+	}
+	if !b.isHeld(offset) {
+		return fmt.Errorf("byte %d is not held: %w", offset, errReadOnce)
+	}
+	b.held = append(b.held[:0], b.held[offset-(b.read-int64(len(b.held))):]...)
+	return b.fill(size)
+}
+
+// buffer has room for size bytes.
+func (b *uploadBody) buffer(size int64) []byte {
+	if size > smallPiece {
+		return make([]byte, 0, size)
+	}
+	if spare, ok := b.spare.Get().(*[smallPiece]byte); ok {
+		return spare[:0]
+	}
+	return make([]byte, 0, smallPiece)
+}
+
 // fill reads until size bytes are held.
 func (b *uploadBody) fill(size int64) error {
 	if have := int64(len(b.held)); have < size {
 		if int64(cap(b.held)) < size {
-			b.held = append(make([]byte, 0, size), b.held...)
+			b.held = append(b.buffer(size), b.held...)
 		}
 		n, err := io.ReadFull(b.rest, b.held[have:size])
 		b.held, b.read = b.held[:have+int64(n)], b.read+int64(n)
+		b.most = max(b.most, b.read)
 		if err != nil {
 			return &sourceError{err}
 		}
@@ -155,10 +239,10 @@ func (b *uploadBody) atEnd() error {
 	return nil
 }
 
-// whole gives all of the blob. What is not larger than hold is held, and can be
-// given as often as it is needed.
+// whole gives all of the blob. What is not larger than hold, or can be read from
+// any offset, can be given as often as it is needed.
 func (b *uploadBody) whole(hold int64) (uploadPiece, error) {
-	if b.desc.Size <= hold {
+	if b.desc.Size <= hold || b.again != nil {
 		return b.piece(0, b.desc.Size)
 	}
 	if err := b.restart(); err != nil {
@@ -209,6 +293,7 @@ func (r *pieceReader) Read(p []byte) (int, error) {
 func (b *uploadBody) readOn(p []byte) (int, error) {
 	n, err := b.rest.Read(p)
 	b.read += int64(n)
+	b.most = max(b.most, b.read)
 	if n > 0 {
 		b.held = b.held[:0]
 	}

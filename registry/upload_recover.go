@@ -15,6 +15,10 @@ import (
 const (
 	smallestChunk = 256 << 10
 	largestChunk  = 64 << 20
+	// Blobs up to this size go up at once: little is lost with a connection. It is
+	// also the size of chunks of content that can be read only once, since they are
+	// held, and the first that is tried where larger ones fail.
+	wholeBelow = 16 << 20
 )
 
 // recover decides what a failed step means. No error: the upload goes on from
@@ -65,7 +69,7 @@ func (u *blobUpload) afterLoss(ctx context.Context, cause error) (there bool, er
 		return false, cause
 	}
 	if u.failures > 1 && outcomeOf(cause).err != nil {
-		u.maxChunk = max(u.chunkSize()/4, smallestChunk) // maybe it is the size that breaks the connection
+		u.maxChunk = max(min(u.chunkSize()/4, wholeBelow), smallestChunk) // maybe it is the size that breaks the connection
 	}
 	return u.findOut(ctx, cause)
 }
@@ -85,6 +89,9 @@ func (u *blobUpload) findOut(ctx context.Context, cause error) (there bool, err 
 	case err != nil && outcomeOf(err).passes():
 		return false, cause // nobody is there any more, or has time, also after waiting
 	case err == nil && u.body.holds(size):
+		if size-u.sent > wholeBelow {
+			u.failures = 0 // a part of a large chunk is progress too
+		}
 		u.sent = size
 		return false, nil
 	}
@@ -122,7 +129,7 @@ func (u *blobUpload) sendLess(ctx context.Context, cause error) error {
 	case tried <= max(smallestChunk, u.minChunk):
 		return u.withoutChunks(ctx, cause)
 	}
-	hosts.limit(host, max(tried/4, smallestChunk, u.minChunk))
+	hosts.limit(host, max(min(tried/4, wholeBelow), smallestChunk, u.minChunk))
 	if u.sent > 0 {
 		return nil // the session goes on
 	}
@@ -140,7 +147,7 @@ func (u *blobUpload) hurry(ctx context.Context, cause error) (there bool, err er
 		return false, cause
 	}
 	u.hurried = true
-	u.maxChunk = max(u.body.last()/8, shortestChunk, u.minChunk)
+	u.maxChunk = max(min(u.body.last()/8, wholeBelow), shortestChunk, u.minChunk)
 	if u.sent > 0 {
 		return u.findOut(ctx, cause)
 	}
@@ -175,12 +182,15 @@ func (u *blobUpload) startOver(ctx context.Context, cause error) error {
 // inChunks says whether what comes next is a chunk.
 func (u *blobUpload) inChunks() bool {
 	size := u.chunkSize()
-	return size > 0 && (u.sent > 0 || u.desc.Size > size)
+	return size > 0 && (u.sent > 0 || u.desc.Size > min(size, max(wholeBelow, u.minChunk)))
 }
 
 // chunkSize is what is sent at once; 0: everything.
 func (u *blobUpload) chunkSize() int64 {
 	size := u.place.client.settings.ChunkSize
+	if size == 0 {
+		size = u.body.largest()
+	}
 	switch limit := u.place.client.uploads.of(u.place.ref.Host); {
 	case limit == noChunks || u.minChunk > largestChunk:
 		return 0
@@ -197,6 +207,7 @@ func (u *blobUpload) chunkSize() int64 {
 type uploadLimits struct {
 	mu     sync.Mutex
 	byHost map[string]int64
+	spare  sync.Pool // of buffers, a *[smallPiece]byte each
 }
 
 // noChunks is the limit of a host that takes blobs only whole.

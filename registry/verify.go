@@ -19,6 +19,7 @@ type checkedReader struct {
 	place    string
 	desc     ocispec.Descriptor
 	left     int64
+	hashed   int64 // bytes that come again and were hashed before
 	verifier digest.Verifier
 	err      error
 }
@@ -26,11 +27,27 @@ type checkedReader struct {
 // checked wraps content that is said to be desc. It closes rc when the
 // descriptor itself is bad.
 func checked(rc io.ReadCloser, desc ocispec.Descriptor, place string) (io.ReadCloser, error) {
+	r, err := newCheckedReader(rc, desc, place)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func newCheckedReader(rc io.ReadCloser, desc ocispec.Descriptor, place string) (*checkedReader, error) {
 	if err := checkDescriptor(desc, place); err != nil {
 		_ = rc.Close()
 		return nil, err
 	}
 	return &checkedReader{ReadCloser: rc, place: place, desc: desc, left: desc.Size, verifier: desc.Digest.Verifier()}, nil
+}
+
+// again goes on with a reader of the same content that begins at an offset, no
+// further than was read.
+func (r *checkedReader) again(rc io.ReadCloser, offset int64) {
+	read := r.desc.Size - r.left
+	r.ReadCloser, r.err = rc, nil
+	r.left, r.hashed = r.desc.Size-offset, r.hashed+read-offset
 }
 
 // checkDescriptor refuses descriptors that nothing can be checked against, and
@@ -62,7 +79,9 @@ func (r *checkedReader) Read(p []byte) (int, error) {
 		p = p[:r.left]
 	}
 	n, err := r.ReadCloser.Read(p)
-	_, _ = r.verifier.Write(p[:n]) // hashes don't fail
+	known := min(r.hashed, int64(n))
+	r.hashed -= known
+	_, _ = r.verifier.Write(p[known:n]) // hashes don't fail
 	r.left -= int64(n)
 	switch {
 	case r.left == 0 && !r.verifier.Verified():

@@ -38,6 +38,9 @@ func transferSettings(c *cli.Context, s *registry.Settings) error {
 	if s.IdleTimeout <= 0 {
 		return Usagef("--idle-timeout %s: it is a time, as in 90s", s.IdleTimeout)
 	}
+	if c.String("chunk-size") == "" {
+		return nil
+	}
 	size, err := ParseSize(c.String("chunk-size"))
 	if err != nil {
 		return Usagef("--chunk-size: %v", err)
