@@ -32,6 +32,9 @@ type Component struct {
 	// PullSecret is the name of a Secret that pods pull with. With Locate it is
 	// added to every pod's spec and every ServiceAccount that is sent.
 	PullSecret string
+	// Coming are kinds that others will have brought before it is applied. Only a
+	// preview looks at them.
+	Coming []Coming
 	// CRDs says what becomes of crds/: [CRDsUpgrade] (also when empty),
 	// [CRDsCreate] or [CRDsSkip].
 	CRDs string
@@ -98,6 +101,7 @@ func (c Component) failed(step string, err error) error {
 // [*PendingError] (nothing was changed); [*HelmError], which may hold a [*NotReadyError] or the cause
 // ctx ended with; [*UnreachableError].
 func (c *Cluster) Apply(ctx context.Context, comp Component, opts ApplyOptions) (Revision, error) {
+	comp.Coming = nil // by now the cluster has them, or does not
 	releases, err := c.reclaimed(ctx, comp, opts.ReclaimPending)
 	if err != nil {
 		return Revision{}, err

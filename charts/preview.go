@@ -29,6 +29,11 @@ type Preview struct {
 	// Provides are the kinds that CRDs of this chart serve, be they in crds/ or
 	// in templates.
 	Provides []Kind
+	// Adds are those of them that the cluster does not serve yet.
+	Adds []Kind
+	// Follows are those of [Component.Coming] without whose kinds the chart
+	// renders otherwise, or not at all.
+	Follows []string
 	// Missing are kinds that the chart uses and neither the cluster serves nor
 	// its crds/ brings. Another component may provide them.
 	Missing []Kind
@@ -68,6 +73,12 @@ func (c *Cluster) Preview(ctx context.Context, comp Component) (*Preview, error)
 	preview := &Preview{
 		Step: found.step, Rendered: found.rendered, Size: found.size, Conflicts: found.conflicts,
 		Images: found.rendered.rewritten, Changed: true, Provides: found.provides(), Missing: found.missing(),
+	}
+	if preview.Adds, err = c.unserved(ctx, preview.Provides); err != nil {
+		return nil, err
+	}
+	if preview.Follows, err = c.follows(ctx, comp, found); err != nil {
+		return nil, err
 	}
 	for _, crd := range found.crds {
 		preview.CRDs = append(preview.CRDs, crd.change)
@@ -110,6 +121,7 @@ func (c *Cluster) compareWithLast(ctx context.Context, comp Component, found *in
 // changed.
 type inspection struct {
 	step      Step
+	as        rendering
 	base      *release.Release // what an upgrade starts from
 	rendered  *Rendered
 	size      RecordSize
@@ -121,13 +133,12 @@ type inspection struct {
 
 // inspect renders and reads.
 func (c *Cluster) inspect(ctx context.Context, comp Component, releases []*release.Release) (*inspection, error) {
-	found := &inspection{step: decide(statusesOf(releases)), base: base(releases)}
-	as := rendering{revision: 1}
+	found := &inspection{step: decide(statusesOf(releases)), as: rendering{revision: 1}, base: base(releases)}
 	if found.step == StepUpgrade {
-		as = rendering{revision: releases[len(releases)-1].Version + 1, upgrade: true}
+		found.as = rendering{revision: releases[len(releases)-1].Version + 1, upgrade: true}
 	}
 	var err error
-	if found.rendered, err = c.render(ctx, comp, as); err != nil {
+	if found.rendered, err = c.render(ctx, comp, found.as); err != nil {
 		return nil, err
 	}
 	if found.size, err = comp.Chart.RecordSize(found.rendered); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -34,7 +35,7 @@ func (c Component) brings() ([]string, error) {
 			return nil, c.failed("reading "+crd.Filename, err)
 		}
 		for _, kind := range kindsOf(objects) {
-			versions = append(versions, kind.APIVersion, kind.APIVersion+"/"+kind.Kind)
+			versions = append(versions, kind.versions()...)
 		}
 	}
 	return versions, nil
@@ -58,7 +59,7 @@ func (c *Cluster) render(ctx context.Context, comp Component, as rendering) (*Re
 	if err != nil {
 		return nil, err
 	}
-	caps.APIVersions = append(caps.APIVersions, brought...)
+	caps.APIVersions = slices.Concat(caps.APIVersions, brought, comp.coming())
 	last := &lastRequest{}
 	records, err := recordsBefore(comp, as)
 	if err != nil {

@@ -36,6 +36,10 @@ type subject struct {
 	history    []HelmRevision
 	planned    PlannedComponent
 	preview    *Preview
+	previewed  findings // of the last preview
+	coming     []Coming // that the last preview took as there
+	broken     error    // of a preview that could not be made
+	same       bool     // as the record, but for the cluster
 	// podNamespaces are those beside the component's own in which it has pods.
 	podNamespaces []string
 	refusals      []Refusal
@@ -211,6 +215,9 @@ func (r *Runner) checkCluster(ctx context.Context, a *analysis, opts lookOptions
 	if err := r.examineAll(ctx, a); err != nil {
 		return err
 	}
+	if err := r.foresee(ctx, a); err != nil {
+		return err
+	}
 	a.checkKinds()
 	a.checkNeeds()
 	a.checkSpaces()
@@ -261,8 +268,8 @@ func (a *analysis) warnUnrecorded() {
 func (a *analysis) fillPlan() {
 	for _, s := range a.subjects {
 		a.plan.Components = append(a.plan.Components, s.planned)
-		a.plan.Refusals = append(a.plan.Refusals, s.refusals...)
-		a.plan.Warnings = append(a.plan.Warnings, s.warnings...)
+		a.plan.Refusals = append(append(a.plan.Refusals, s.refusals...), s.previewed.refusals...)
+		a.plan.Warnings = append(append(a.plan.Warnings, s.warnings...), s.previewed.warnings...)
 		if s.heal != nil {
 			a.plan.Heals = append(a.plan.Heals, *s.heal)
 		}

@@ -74,12 +74,20 @@ type HelmComponent struct {
 	// Locate gives the reference to send in place of a normalised image
 	// reference; nil sends what the chart says.
 	Locate      func(normalized string) (reference string, ok bool)
-	PullSecret  string // of that name, attached to pods and ServiceAccounts when there is a Locate
-	CRDs        string // upgrade, create or skip
+	PullSecret  string   // of that name, attached to pods and ServiceAccounts when there is a Locate
+	Coming      []Coming // kinds that others bring before it; looked at by Preview only
+	CRDs        string   // upgrade, create or skip
 	Timeout     time.Duration
 	Labels      map[string]string // for the Helm release
 	Mark        string            // of this attempt, for objects it creates
 	KeepHistory int               // how many Helm revisions to keep, 0 for Helm's own rule
+}
+
+// A Coming is kinds (group/version, Kind) that a component brings and the
+// cluster does not serve yet.
+type Coming struct {
+	Component string
+	Kinds     []string
 }
 
 // Layer is one source of values. Exactly one of Values, YAML, Set and
@@ -127,8 +135,11 @@ type Preview struct {
 	// cluster does not serve and the chart's own crds/ do not bring.
 	Missing []string
 	// Brings are the kinds that CRDs in the chart, wherever they stand in it,
-	// bring.
-	Brings []string
+	// bring; Adds are those that the cluster does not serve yet.
+	Brings, Adds []string
+	// Follows are the components of [HelmComponent.Coming] without whose kinds
+	// the rendering is another one, or none.
+	Follows []string
 	// MissingNamespaces are used by its objects, do not exist and are not made
 	// by the chart; EndingNamespaces are being deleted.
 	MissingNamespaces, EndingNamespaces []string

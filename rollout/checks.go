@@ -73,30 +73,16 @@ func (r *Runner) checkPlatform(ctx context.Context, a *analysis) error {
 	if len(want) == 0 {
 		return nil
 	}
-	nodes, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err = clusterErr("listing nodes", err); errors.Is(err, errForbidden) {
+	platforms, err := r.nodePlatforms(ctx)
+	if errors.Is(err, errForbidden) {
 		a.warn("nodes may not be listed with these credentials; their platform was not checked")
 		return nil
 	} else if err != nil {
 		return err
 	}
-	var fit int
-	var others []string
-	for _, node := range nodes.Items {
-		info := node.Status.NodeInfo
-		platform := info.OperatingSystem + "/" + info.Architecture
-		switch {
-		case info.OperatingSystem == "" || info.Architecture == "":
-		case slices.ContainsFunc(want, func(w string) bool { return w == platform || strings.HasPrefix(w, platform+"/") }):
-			fit++
-		default:
-			others = append(others, platform)
-		}
-	}
-	slices.Sort(others)
-	others = slices.Compact(others)
+	others := slices.DeleteFunc(slices.Clone(platforms), func(p string) bool { return fitsPlatform(want, p) })
 	switch {
-	case len(others) > 0 && fit == 0:
+	case len(others) > 0 && len(others) == len(platforms):
 		a.refuse("platform", "the release is for %s, and the nodes are %s", strings.Join(want, ", "), strings.Join(others, ", "))
 	case len(others) > 0:
 		a.warn("the release is for %s, and some nodes are %s", strings.Join(want, ", "), strings.Join(others, ", "))
@@ -110,6 +96,11 @@ func (a *analysis) checkKinds() {
 	for i, s := range a.subjects {
 		if s.preview == nil {
 			continue
+		}
+		for _, name := range s.preview.Follows {
+			if !slices.Contains(s.Needs, name) {
+				s.planned.After = append(s.planned.After, name)
+			}
 		}
 		for _, kind := range s.preview.Missing {
 			brings := func(o *subject) bool { return o.preview != nil && slices.Contains(o.preview.Brings, kind) }

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -52,8 +53,8 @@ func (r *Runner) examine(ctx context.Context, a *analysis, s *subject) error {
 		s.planned.Action = ActionRefused
 		return nil
 	}
-	maybe := s.decide(a)
-	return r.preview(ctx, a, s, maybe)
+	s.decide()
+	return r.preview(ctx, a, s, nil)
 }
 
 // checkMoved refuses a component that stands elsewhere: installed anew, the
@@ -106,9 +107,9 @@ func ownerRefusal(newest HelmRevision, instance, component string) string {
 	return ""
 }
 
-// decide sets the action and its reasons. It returns true when only the
-// cluster is another one, so that the rendering has to tell.
-func (s *subject) decide(a *analysis) bool {
+// decide sets the action and its reasons. Where only the cluster may be another
+// one, the rendering has to tell.
+func (s *subject) decide() {
 	newest := last(s.history)
 	switch {
 	case newest.Number == 0 || newest.Status == helmUninstalled:
@@ -116,19 +117,17 @@ func (s *subject) decide(a *analysis) bool {
 		if s.previous.touched() {
 			s.planned.Reasons = []string{"its Helm release is gone"}
 		}
-		return false
+		return
 	case lastGood(s.history, newest.Number) == 0:
 		s.planned.Action = ActionReplace
 		s.planned.Reasons = []string{fmt.Sprintf("Helm revision %d is %s, and none before it went well", newest.Number, newest.Status)}
-		return false
+		return
 	}
 	s.planned.Action = ActionUpgrade
 	s.planned.Reasons = s.differences(newest)
-	if len(s.planned.Reasons) > 0 {
-		return false
+	if len(s.planned.Reasons) == 0 {
+		s.planned.Action, s.same = ActionUnchanged, true
 	}
-	s.planned.Action = ActionUnchanged
-	return s.previous.Cluster != a.caps.Digest
 }
 
 // differences compares the component with the record and with Helm's newest
@@ -164,33 +163,80 @@ func (s *subject) differences(newest HelmRevision) []string {
 	return reasons
 }
 
-// preview renders what would change and looks for what stands in its way.
-func (r *Runner) preview(ctx context.Context, a *analysis, s *subject, maybe bool) error {
-	if s.planned.Action == ActionUnchanged && !maybe {
+// findings are what speaks against a component, and what is to be said of it.
+type findings struct {
+	refusals []Refusal
+	warnings []string
+}
+
+func (f *findings) refuse(component, code, format string, args ...any) {
+	f.refusals = append(f.refusals, Refusal{Code: code, Component: component, Message: fmt.Sprintf(format, args...)})
+}
+
+func (f *findings) warn(component, format string, args ...any) {
+	f.warnings = append(f.warnings, component+": "+fmt.Sprintf(format, args...))
+}
+
+// preview renders what would change, with the kinds that are coming, and looks
+// for what stands in its way. A chart that does not render is left to a later
+// preview, see [Runner.foresee]. A component that is the same is looked at only
+// where the cluster is another one, or will be.
+func (r *Runner) preview(ctx context.Context, a *analysis, s *subject, coming []Coming) error {
+	if s.same && s.previous.Cluster == a.caps.Digest && len(coming) == 0 {
 		return nil
 	}
-	var err error
-	if s.archive, err = a.req.Source.Charts.Chart(ctx, s.Name); err != nil {
-		return fmt.Errorf("reading its chart: %w", err)
+	preview, err := r.previewWith(ctx, a, s, coming)
+	var away *ClusterError
+	if err != nil && !errors.As(err, &away) && ctx.Err() == nil {
+		s.broken = err
+		return nil
+	} else if err != nil {
+		return err
 	}
-	if s.preview, err = r.charts.Preview(ctx, s.helm(a.instance, "")); err != nil {
-		return fmt.Errorf("previewing it: %w", err)
-	}
-	if maybe && !s.preview.Changed {
+	s.preview, s.coming, s.broken, s.previewed = preview, coming, nil, findings{}
+	s.planned.Coming = coming
+	if s.same && !preview.Changed {
+		s.planned.Action, s.planned.Reasons = ActionUnchanged, nil
 		return nil
 	}
-	if maybe {
-		s.planned.Action, s.planned.Reasons = ActionUpgrade, []string{"the cluster's version or kinds"}
+	if s.same {
+		s.planned.Action, s.planned.Reasons = ActionUpgrade, []string{kindsReason(preview.Follows)}
 	}
-	s.checkImages(a)
-	for _, c := range s.preview.Conflicts {
-		s.refusals = append(s.refusals, Refusal{Code: "conflict", Component: s.Name, Message: c.String()})
+	s.planned.Images = preview.Images.Changes
+	s.previewed = a.checkImages(s.Name, preview.Images)
+	for _, c := range preview.Conflicts {
+		s.previewed.refuse(s.Name, "conflict", "%s", c)
 	}
-	if p := s.preview; p.RecordLimit > 0 && p.RecordBytes > p.RecordLimit {
-		s.refusals = append(s.refusals, Refusal{Code: "helm-record-size", Component: s.Name, Message: fmt.Sprintf(
-			"Helm's record would have %d bytes, and %d fit; the largest in it: %s", p.RecordBytes, p.RecordLimit, strings.Join(p.Largest, ", "))})
+	if preview.RecordLimit > 0 && preview.RecordBytes > preview.RecordLimit {
+		s.previewed.refuse(s.Name, "helm-record-size", "Helm's record would have %d bytes, and %d fit; the largest in it: %s",
+			preview.RecordBytes, preview.RecordLimit, strings.Join(preview.Largest, ", "))
 	}
 	return r.checkKeys(s)
+}
+
+func (r *Runner) previewWith(ctx context.Context, a *analysis, s *subject, coming []Coming) (*Preview, error) {
+	if s.archive == nil {
+		archive, err := a.req.Source.Charts.Chart(ctx, s.Name)
+		if err != nil {
+			return nil, fmt.Errorf("reading its chart: %w", err)
+		}
+		s.archive = archive
+	}
+	component := s.helm(a.instance, "")
+	component.Coming = coming
+	preview, err := r.charts.Preview(ctx, component)
+	if err != nil {
+		return nil, fmt.Errorf("previewing it: %w", err)
+	}
+	return preview, nil
+}
+
+// kindsReason says whose kinds make a component render otherwise.
+func kindsReason(follows []string) string {
+	if len(follows) == 0 {
+		return "the cluster's version or kinds"
+	}
+	return "the kinds that " + strings.Join(follows, ", ") + " brings"
 }
 
 // checkKeys refuses keys in the site's values that the chart does not read.
@@ -207,7 +253,7 @@ func (r *Runner) checkKeys(s *subject) error {
 		if key.Nearest != "" {
 			message += fmt.Sprintf(" (did you mean %s?)", key.Nearest)
 		}
-		s.refusals = append(s.refusals, Refusal{Code: "unknown-value", Component: s.Name, Message: message})
+		s.previewed.refuse(s.Name, "unknown-value", "%s", message)
 	}
 	return nil
 }

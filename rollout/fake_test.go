@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +29,7 @@ type fakeCharts struct {
 	calls     []string
 	caps      Capabilities
 	previews  map[string]Preview
+	foreseen  map[string]Preview // with kinds that are coming
 	unknown   map[string][]UnknownKey
 	fail      map[string]error // for Apply, by component
 	failBack  map[string]error // for Rollback and TakeBack, by component
@@ -40,7 +42,7 @@ type fakeCharts struct {
 
 func newFakeCharts() *fakeCharts {
 	return &fakeCharts{
-		histories: map[string][]HelmRevision{}, previews: map[string]Preview{}, unknown: map[string][]UnknownKey{},
+		histories: map[string][]HelmRevision{}, previews: map[string]Preview{}, foreseen: map[string]Preview{}, unknown: map[string][]UnknownKey{},
 		fail: map[string]error{}, failBack: map[string]error{}, values: map[string]map[string]any{}, marks: map[string]string{}, pull: map[string]string{},
 		caps: Capabilities{Version: "v1.34.4-eks-1a2b", Digest: digest.FromString("1.34.4")},
 	}
@@ -116,6 +118,11 @@ func (f *fakeCharts) Preview(_ context.Context, c HelmComponent) (*Preview, erro
 		return nil, fmt.Errorf("the archive of %s is %q", c.Name, c.Archive)
 	}
 	p := f.previews[c.Name]
+	if with, ok := f.foreseen[c.Name]; ok && len(c.Coming) > 0 {
+		p = with
+	} else if p.Missing != nil && p.Missing[0] == doesNotRender {
+		return nil, errors.New("the chart does not render")
+	}
 	return &p, nil
 }
 
@@ -203,6 +210,9 @@ func (f *fakeCharts) Uninstall(_ context.Context, c HelmComponent) error {
 func (f *fakeCharts) Origin(_ context.Context, object ObjectName) (*ObjectOrigin, error) {
 	return f.origins[object], nil
 }
+
+// doesNotRender as a missing kind is a chart that does not render.
+const doesNotRender = "does not render"
 
 // archives hands out each component's name as its chart.
 type archives struct{}

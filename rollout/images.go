@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/opencontainers/go-digest"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"waybill/bundle"
 	"waybill/internal/ref"
@@ -88,7 +87,7 @@ func newImageMap(i Images, lock *bundle.Lock, platform string, recorded []Replac
 	m := &imageMap{targets: map[string]string{}, digests: map[digest.Digest]string{}, of: map[string][]string{}, vendors: map[string]digest.Digest{}}
 	for _, image := range lock.Images {
 		for _, reference := range image.References {
-			if _, taken := m.targets[reference]; taken && !slices.Contains(image.Platforms, platform) {
+			if _, taken := m.targets[reference]; taken && !fitsPlatform(image.Platforms, platform) {
 				continue // flat, and for other nodes
 			}
 			target, err := i.target(reference, image.Digest)
@@ -172,14 +171,13 @@ func (r *Runner) prepareImages(ctx context.Context, a *analysis) error {
 	if lock.Packed != bundle.PackedImages {
 		return &UsageError{Reason: "the bundle holds charts only, no images that nodes could pull from it; --images keep leaves references as they are"}
 	}
-	platform := ""
-	if isFlat(lock) {
-		var err error
-		if platform, err = r.nodePlatform(ctx, a); err != nil {
-			return err
-		}
+	platform, err := r.platformOf(ctx, lock)
+	var no *RefusedError
+	if errors.As(err, &no) {
+		a.plan.Refusals = append(a.plan.Refusals, no.Reasons...)
+	} else if err != nil {
+		return err
 	}
-	var err error
 	if a.images, err = newImageMap(a.req.Images, lock, platform, a.record().replaced()); err != nil {
 		return err
 	}
@@ -223,72 +221,34 @@ func (a *analysis) checkPullable(ctx context.Context) {
 	}
 }
 
-// isFlat is whether a reference leads to several images, one a platform.
-func isFlat(lock *bundle.Lock) bool {
-	seen := map[string]bool{}
-	for _, image := range lock.Images {
-		for _, reference := range image.References {
-			if seen[reference] {
-				return true
-			}
-			seen[reference] = true
-		}
-	}
-	return false
-}
-
-// nodePlatform is the one platform of all nodes.
-func (r *Runner) nodePlatform(ctx context.Context, a *analysis) (string, error) {
-	nodes, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err = clusterErr("listing nodes", err); errors.Is(err, errForbidden) {
-		a.refuse("platform", "the bundle has its images one by platform, and these credentials may not list nodes to choose")
-		return "", nil
-	} else if err != nil {
-		return "", err
-	}
-	var platforms []string
-	for _, node := range nodes.Items {
-		info := node.Status.NodeInfo
-		if p := info.OperatingSystem + "/" + info.Architecture; info.Architecture != "" && !slices.Contains(platforms, p) {
-			platforms = append(platforms, p)
-		}
-	}
-	slices.Sort(platforms)
-	if len(platforms) != 1 {
-		a.refuse("platform", "the bundle has its images one by platform, and the nodes are %s; a bundle of shape nested serves several", strings.Join(platforms, ", "))
-		return "", nil
-	}
-	return platforms[0], nil
-}
-
 // checkImages holds the references of a component against the map.
-func (s *subject) checkImages(a *analysis) {
-	if a.images == nil || s.preview == nil {
-		return
+func (a *analysis) checkImages(component string, found PreviewedImages) findings {
+	var f findings
+	if a.images == nil {
+		return f
 	}
-	found := s.preview.Images
-	s.planned.Images = found.Changes
-	say := func(code, message string) {
+	say := func(code, format string, args ...any) {
 		if a.req.Images.AllowUnknown {
-			s.warnings = append(s.warnings, s.Name+": "+message)
+			f.warn(component, format, args...)
 			return
 		}
-		s.refusals = append(s.refusals, Refusal{Code: code, Component: s.Name, Message: message})
+		f.refuse(component, code, format, args...)
 	}
 	for _, use := range found.Unknown {
 		if !a.images.allowed(use.Reference) {
-			say("unknown-image", fmt.Sprintf("%s is an image that neither the lock nor the site file knows; add it to the release, allow it in the site file (images.allow), or try with --allow-unknown-images", use))
+			say("unknown-image", "%s is an image that neither the lock nor the site file knows; add it to the release, allow it in the site file (images.allow), or try with --allow-unknown-images", use)
 		}
 	}
 	for _, use := range found.Stuck {
-		say("image-in-parts", fmt.Sprintf("%s is written in parts with no place for a digest; --images expand:PREFIX names it by a tag", use))
+		say("image-in-parts", "%s is written in parts with no place for a digest; --images expand:PREFIX names it by a tag", use)
 	}
 	for _, use := range found.Left {
-		s.warnings = append(s.warnings, fmt.Sprintf("%s: %s stands inside of a longer text, which is sent as it is; what reads it asks for the image by that name", s.Name, use))
+		f.warn(component, "%s stands inside of a longer text, which is sent as it is; what reads it asks for the image by that name", use)
 	}
 	for _, use := range found.Similar {
 		if !a.images.allowed(use.Reference) {
-			s.warnings = append(s.warnings, fmt.Sprintf("%s: %s reads as an image that is not in the bundle", s.Name, use))
+			f.warn(component, "%s reads as an image that is not in the bundle", use)
 		}
 	}
+	return f
 }

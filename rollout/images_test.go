@@ -6,6 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"waybill/bundle"
 )
@@ -77,7 +80,7 @@ func TestImageMapDigestIsOfOneComponent(t *testing.T) {
 func TestFlatBundlesServeTheNodesPlatform(t *testing.T) {
 	lock := &bundle.Lock{Packed: bundle.PackedImages, Images: []bundle.LockedImage{
 		{Digest: digestA, Platforms: []string{"linux/amd64"}, References: []string{"docker.io/library/nginx:latest"}},
-		{Digest: digestB, Platforms: []string{"linux/arm64"}, References: []string{"docker.io/library/nginx:latest"}},
+		{Digest: digestB, Platforms: []string{"linux/arm64/v8"}, References: []string{"docker.io/library/nginx:latest"}},
 	}}
 	if !isFlat(lock) || isFlat(lockWithImages()) {
 		t.Fatal("flat is not told from nested")
@@ -90,6 +93,42 @@ func TestFlatBundlesServeTheNodesPlatform(t *testing.T) {
 		if to, _ := m.locate("docker.io/library/nginx:latest"); to != "site.example/r@"+want.String() {
 			t.Errorf("on %s it is %s", platform, to)
 		}
+	}
+}
+
+// What is composed for a diff or a rendering leads where the install will.
+func TestComposedFlatBundlesServeTheNodesPlatform(t *testing.T) {
+	node := func(name, arch string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: arch}}}
+	}
+	req := request("1.0.0", part("web"))
+	req.Images = Images{Repository: "site.example/r"}
+	req.Source.Lock.Packed, req.Source.Lock.Images = bundle.PackedImages, []bundle.LockedImage{
+		{Digest: digestA, Platforms: []string{"linux/amd64"}, References: []string{"docker.io/library/nginx:latest"}},
+		{Digest: digestB, Platforms: []string{"linux/arm64/v8"}, References: []string{"docker.io/library/nginx:latest"}},
+	}
+	for name, tc := range map[string]struct {
+		nodes []runtime.Object
+		want  string // reference, or the refusal
+	}{
+		"one platform":           {[]runtime.Object{node("a", "arm64"), node("b", "arm64")}, "site.example/r@" + digestB.String()},
+		"two":                    {[]runtime.Object{node("a", "arm64"), node("b", "amd64")}, "the nodes are linux/amd64, linux/arm64; a bundle of shape nested serves several"},
+		"nodes that say nothing": {[]runtime.Object{node("a", "")}, "no node says what its platform is"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tc.nodes...)
+			composed, err := Compose(t.Context(), req, w.runner)
+			_, planErr := w.runner.Plan(t.Context(), req)
+			if err != nil {
+				if !strings.Contains(err.Error(), tc.want) || planErr == nil || !strings.Contains(planErr.Error(), tc.want) {
+					t.Errorf("composing: %v; planning: %v", err, planErr)
+				}
+				return
+			}
+			if to, _ := composed[0].Locate("docker.io/library/nginx:latest"); to != tc.want || planErr != nil {
+				t.Errorf("it leads to %s; planning: %v", to, planErr)
+			}
+		})
 	}
 }
 

@@ -68,6 +68,7 @@ type PlannedComponent struct {
 	Values       digest.Digest `json:"values,omitempty"` // digest of the merged values
 	HelmRevision int           `json:"helmRevision"`     // newest one there is, 0 for none
 	Images       []ImageChange `json:"images,omitempty"` // references that are rewritten
+	Coming       []Coming      `json:"-"`                // kinds it was rendered with that others bring first
 }
 
 // Heal is a Helm revision that a dead attempt left pending.

@@ -359,7 +359,7 @@ func TestDecide(t *testing.T) {
 			for i, status := range strings.Fields(test.statuses) {
 				s.history = append(s.history, HelmRevision{Number: i + 1, Status: status})
 			}
-			s.decide(&analysis{req: &Request{}})
+			s.decide()
 			if s.planned.Action != test.want {
 				t.Errorf("action is %s, want %s", s.planned.Action, test.want)
 			}

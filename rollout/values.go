@@ -96,7 +96,13 @@ func Compose(ctx context.Context, req Request, r *Runner) ([]Composed, error) {
 	if err != nil {
 		return nil, err
 	}
-	images, err := newImageMap(req.Images, req.Source.Lock, "", recorded)
+	platform := ""
+	if r != nil && !req.Images.keep() {
+		if platform, err = r.platformOf(ctx, req.Source.Lock); err != nil {
+			return nil, err
+		}
+	}
+	images, err := newImageMap(req.Images, req.Source.Lock, platform, recorded)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -125,6 +126,7 @@ func (h helm) Preview(ctx context.Context, c rollout.HelmComponent) (*rollout.Pr
 	if err != nil {
 		return nil, err
 	}
+	component.Coming = coming(c.Coming)
 	preview, err := h.cluster.Preview(ctx, component)
 	if err != nil {
 		return nil, clusterError(err)
@@ -137,7 +139,7 @@ func (h helm) Preview(ctx context.Context, c rollout.HelmComponent) (*rollout.Pr
 // from a revision that has them.
 func previewed(p *charts.Preview) *rollout.Preview {
 	out := &rollout.Preview{
-		Changed: p.Changed, Missing: kinds(p.Missing), Brings: kinds(p.Provides),
+		Changed: p.Changed, Missing: kinds(p.Missing), Brings: kinds(p.Provides), Adds: kinds(p.Adds), Follows: p.Follows,
 		MissingNamespaces: p.MissingNamespaces, EndingNamespaces: p.EndingNamespaces,
 		RecordBytes: p.Size.Bytes, RecordLimit: p.Size.Limit,
 	}
@@ -160,6 +162,23 @@ func kinds(of []charts.Kind) []string {
 	out := make([]string, len(of))
 	for i, k := range of {
 		out[i] = k.APIVersion + " " + k.Kind
+	}
+	return out
+}
+
+func coming(of []rollout.Coming) []charts.Coming {
+	var out []charts.Coming
+	for _, one := range of {
+		out = append(out, charts.Coming{From: one.Component, Kinds: kindsFrom(one.Kinds)})
+	}
+	return out
+}
+
+// kindsFrom reads what kinds wrote.
+func kindsFrom(texts []string) []charts.Kind {
+	out := make([]charts.Kind, len(texts))
+	for i, text := range texts {
+		out[i].APIVersion, out[i].Kind, _ = strings.Cut(text, " ")
 	}
 	return out
 }

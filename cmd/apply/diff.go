@@ -18,7 +18,8 @@ func diffs(ctx context.Context, runner *rollout.Runner, cluster *charts.Cluster,
 	}
 	found, salt := map[string]string{}, rand.Text()
 	for _, component := range composed {
-		if !wouldChange(plan, component.Name) {
+		at := slices.IndexFunc(plan.Components, func(c rollout.PlannedComponent) bool { return c.Name == component.Name })
+		if at < 0 || !slices.Contains([]string{rollout.ActionInstall, rollout.ActionUpgrade, rollout.ActionReplace}, plan.Components[at].Action) {
 			continue
 		}
 		chart, values, err := openChart(ctx, src, component)
@@ -27,7 +28,7 @@ func diffs(ctx context.Context, runner *rollout.Runner, cluster *charts.Cluster,
 		}
 		preview, err := cluster.Preview(ctx, charts.Component{
 			Name: component.Name, Chart: chart, HelmRelease: component.HelmRelease, Namespace: component.Namespace,
-			Values: values, CRDs: component.CRDs, Locate: component.Locate, PullSecret: component.PullSecret,
+			Values: values, CRDs: component.CRDs, Locate: component.Locate, PullSecret: component.PullSecret, Coming: coming(plan.Components[at].Coming),
 		})
 		if err != nil {
 			return nil, clusterError(err)
@@ -37,10 +38,4 @@ func diffs(ctx context.Context, runner *rollout.Runner, cluster *charts.Cluster,
 		}
 	}
 	return found, nil
-}
-
-func wouldChange(plan *rollout.Plan, name string) bool {
-	return slices.ContainsFunc(plan.Components, func(c rollout.PlannedComponent) bool {
-		return c.Name == name && slices.Contains([]string{rollout.ActionInstall, rollout.ActionUpgrade, rollout.ActionReplace}, c.Action)
-	})
 }

@@ -120,10 +120,11 @@ func connectIf(c *cli.Context, talk *ui.Talk) (*rollout.Runner, *charts.Cluster,
 // A renderFunc renders a chart, and says for which Kubernetes version.
 type renderFunc func(ctx context.Context, chart *charts.Chart, opts charts.RenderOptions) (*charts.Rendered, string, error)
 
-// renderer renders with the cluster's version, kinds and objects, and without
-// a cluster for what the flags say.
+// renderer renders with the cluster's version, objects and kinds, those included
+// that the components before bring, and without a cluster for what the flags say.
 func renderer(c *cli.Context, cluster *charts.Cluster) renderFunc {
 	if cluster != nil {
+		var before []charts.Coming // kinds of the components before
 		return func(ctx context.Context, chart *charts.Chart, opts charts.RenderOptions) (*charts.Rendered, string, error) {
 			caps, err := cluster.Capabilities(ctx)
 			if err != nil {
@@ -131,9 +132,13 @@ func renderer(c *cli.Context, cluster *charts.Cluster) renderFunc {
 			}
 			preview, err := cluster.Preview(ctx, charts.Component{
 				Chart: chart, HelmRelease: opts.HelmRelease, Namespace: opts.Namespace, Values: opts.Values, Locate: opts.Locate, PullSecret: opts.PullSecret,
+				Coming: before,
 			})
 			if err != nil {
 				return nil, "", clusterError(err)
+			}
+			if len(preview.Adds) > 0 {
+				before = append(before, charts.Coming{From: opts.HelmRelease, Kinds: preview.Adds})
 			}
 			return preview.Rendered, caps.FullVersion, nil
 		}
