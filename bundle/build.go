@@ -24,6 +24,10 @@ type Spec struct {
 	Charts      map[string]Chart         // by component
 	Indexes     map[digest.Digest][]byte // of locked images of which some platforms are carried
 	Annotations map[string]string        // further annotations of the root
+
+	// LeftOut are layers that are carried for no image, by the entry of the root
+	// that would need them. Each must be one that [IsForeign].
+	LeftOut map[digest.Digest][]digest.Digest
 }
 
 // BuildOptions are the options of [Build]. The zero value works.
@@ -99,7 +103,8 @@ func Pack(ctx context.Context, spec Spec) (*Packed, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := p.root(spec, slices.Concat([]ocispec.Descriptor{release}, charts, images))
+	p.entries = slices.Concat([]ocispec.Descriptor{release}, charts, images)
+	root, err := p.root(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +181,7 @@ func (s Spec) differences() []string {
 type packing struct {
 	blobs     map[digest.Digest]item
 	manifests map[digest.Digest]item
+	entries   []ocispec.Descriptor // of the root
 }
 
 // An item is content to push: bytes at hand, or a place to fetch them from.
@@ -304,7 +310,7 @@ func plain(desc ocispec.Descriptor) ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size}
 }
 
-func (p *packing) root(spec Spec, entries []ocispec.Descriptor) (ocispec.Descriptor, error) {
+func (p *packing) root(spec Spec) (ocispec.Descriptor, error) {
 	annotations := map[string]string{
 		ocispec.AnnotationTitle:   spec.Lock.Release.Name,
 		ocispec.AnnotationVersion: spec.Lock.Release.Version,
@@ -316,7 +322,7 @@ func (p *packing) root(spec Spec, entries []ocispec.Descriptor) (ocispec.Descrip
 		Versioned:    specs.Versioned{SchemaVersion: 2},
 		MediaType:    ocispec.MediaTypeImageIndex,
 		ArtifactType: ArtifactType,
-		Manifests:    entries,
+		Manifests:    p.entries,
 		Annotations:  annotations,
 	})
 	if err == nil && root.Size > maxManifestBytes {

@@ -26,6 +26,9 @@ func (p *packing) images(spec Spec) ([]ocispec.Descriptor, error) {
 			}
 			entry.Platform = &platform
 		}
+		if layers := spec.LeftOut[image.Digest]; len(layers) > 0 {
+			entry.Annotations[AnnotationLeftOut] = joinDigests(layers)
+		}
 		entries = append(entries, entry)
 		data, ours := spec.Indexes[image.Digest]
 		if !ours {

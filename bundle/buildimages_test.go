@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 
@@ -105,5 +106,72 @@ func TestImagesAndLockMustAgree(t *testing.T) {
 	index.Manifests = index.Manifests[:len(index.Manifests)-1]
 	if _, err := Open(t.Context(), s, s.addJSON(t, ocispec.MediaTypeImageIndex, index)); !strings.Contains(errText(err), "the bundle has no such entry") {
 		t.Errorf("an image without an entry: %v", err)
+	}
+}
+
+// A bundle that was built without some layers is whole, and says which are not
+// there; one that lost them is not.
+func TestCheckOfLeftOutLayers(t *testing.T) {
+	u := newUpstream(t)
+	foreign := u.push("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", []byte("base of windows"))
+	foreign.URLs = []string{"https://mcr.example/base"}
+	other := u.push(ocispec.MediaTypeImageLayer, []byte("other"))
+	config := u.push(ocispec.MediaTypeImageConfig, ocispec.Image{Platform: ocispec.Platform{OS: "windows", Architecture: "amd64"}})
+	image := func(layers ...ocispec.Descriptor) ocispec.Descriptor {
+		return u.push(ocispec.MediaTypeImageManifest, ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Config: config, Layers: layers})
+	}
+	plainly := u.push(ocispec.MediaTypeImageLayerGzip, []byte("base of windows"))
+	with := image(foreign, other)
+	list := u.index(ocispec.MediaTypeImageIndex, withPlatform(with, "windows/amd64"))
+	for name, tc := range map[string]struct {
+		image   ocispec.Descriptor
+		beside  *ocispec.Descriptor
+		leftOut []digest.Digest
+		lose    ocispec.Descriptor
+		want    string // part of the error, empty for none
+	}{
+		"left out of a manifest":                   {with, nil, []digest.Digest{foreign.Digest}, foreign, ""},
+		"left out of an index":                     {list, nil, []digest.Digest{foreign.Digest}, foreign, ""},
+		"not said to be left out":                  {with, nil, nil, foreign, "missing"},
+		"said of another layer":                    {with, nil, []digest.Digest{other.Digest}, foreign, "missing"},
+		"said of an ordinary layer":                {with, nil, []digest.Digest{other.Digest}, other, "missing"},
+		"an ordinary layer of the image beside it": {with, new(ocispec.Descriptor), []digest.Digest{foreign.Digest}, foreign, "missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := testSpec(t)
+			spec.Lock.Packed = PackedImages
+			spec.LeftOut = map[digest.Digest][]digest.Digest{tc.image.Digest: tc.leftOut}
+			all := []ocispec.Descriptor{tc.image}
+			if tc.beside != nil {
+				all = append(all, image(plainly))
+			}
+			s := newStore()
+			for i, desc := range all {
+				spec.Lock.Images = append(spec.Lock.Images, LockedImage{Digest: desc.Digest, MediaType: desc.MediaType, Size: desc.Size, References: []string{"docker.io/shop/app:" + string(rune('1'+i))}})
+				carry(t, u, s, desc)
+			}
+			delete(s.blobs, tc.lose.Digest)
+			root, err := Build(t.Context(), s, spec, BuildOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := Open(t.Context(), s, root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exists := func(ctx context.Context, desc ocispec.Descriptor) (bool, error) { return s.Exists(ctx, desc) }
+			for _, opts := range []CheckOptions{{}, {Exists: exists}} {
+				result, err := b.Check(t.Context(), opts)
+				switch {
+				case tc.want == "" && (err != nil || len(result.LeftOut) != 1 || result.LeftOut[0].Digest != foreign.Digest):
+					t.Errorf("left out %v, %v", result.LeftOut, err)
+				case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+					t.Errorf("got %v, want %s", err, tc.want)
+				}
+			}
+			if got := b.LeftOut(); len(got) != min(1, len(tc.leftOut)) {
+				t.Errorf("says %v", got)
+			}
+		})
 	}
 }

@@ -1,13 +1,16 @@
 package bundle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
 )
 
 // Bounds on the graph. An image is at most an index, manifests and blobs deep;
@@ -40,6 +43,10 @@ type CheckResult struct {
 	Manifests int   // read and hashed, the root included
 	Blobs     int   // read and hashed, or asked for
 	Bytes     int64 // the size of all of them
+
+	// LeftOut are the layers that are not there because the bundle was built
+	// without them, see [AnnotationLeftOut]; by digest.
+	LeftOut []ocispec.Descriptor
 }
 
 // Check walks the whole bundle from its root: every manifest is read and hashed,
@@ -48,7 +55,7 @@ type CheckResult struct {
 // joined, in the order of the index; a source that cannot be asked ends the walk
 // with its error.
 func (b *Bundle) Check(ctx context.Context, opts CheckOptions) (CheckResult, error) {
-	w := walk{b: b, opts: opts, seen: map[digest.Digest]bool{b.Root.Digest: true}}
+	w := walk{b: b, opts: opts, seen: map[digest.Digest]bool{b.Root.Digest: true}, needed: map[digest.Digest]bool{}}
 	w.result = CheckResult{Manifests: 1, Bytes: b.Root.Size}
 	level := w.unseen(b.Index.Manifests, nil)
 	for depth := 0; len(level) > 0; depth++ {
@@ -61,6 +68,14 @@ func (b *Bundle) Check(ctx context.Context, opts CheckOptions) (CheckResult, err
 		}
 		level = next
 	}
+	slices.SortFunc(w.absent, func(a, b node) int { return cmp.Compare(a.desc.Digest, b.desc.Digest) })
+	for _, n := range w.absent {
+		if w.needed[n.desc.Digest] {
+			w.wrong = append(w.wrong, n.owner.wrong(n.desc.Digest, "missing"))
+			continue
+		}
+		w.result.LeftOut = append(w.result.LeftOut, n.desc)
+	}
 	return w.result, errors.Join(w.wrong...)
 }
 
@@ -68,6 +83,8 @@ type walk struct {
 	b      *Bundle
 	opts   CheckOptions
 	seen   map[digest.Digest]bool
+	needed map[digest.Digest]bool // by something that does not say it is left out
+	absent []node                 // left out, as far as what was met first says
 	result CheckResult
 	wrong  []error
 }
@@ -77,6 +94,9 @@ type node struct {
 	desc  ocispec.Descriptor
 	owner owner
 	entry bool // it stands in the root
+
+	leftOut  []digest.Digest // the layers that may be missing below it
+	optional bool            // it is one of those itself
 }
 
 // unseen makes nodes of the descriptors that were not met before. With no
@@ -84,14 +104,16 @@ type node struct {
 func (w *walk) unseen(descs []ocispec.Descriptor, parent *node) []node {
 	var nodes []node
 	for _, desc := range descs {
-		if w.seen[desc.Digest] {
-			continue
+		n := node{desc: desc, owner: entryOwner(desc), entry: true, leftOut: leftOutOf(desc)}
+		if parent != nil {
+			n = node{desc: desc, owner: parent.owner, leftOut: parent.leftOut, optional: parent.mayLack(desc)}
 		}
-		w.seen[desc.Digest] = true
-		if parent == nil {
-			nodes = append(nodes, node{desc: desc, owner: entryOwner(desc), entry: true})
-		} else {
-			nodes = append(nodes, node{desc: desc, owner: parent.owner})
+		if !n.optional {
+			w.needed[desc.Digest] = true
+		}
+		if !w.seen[desc.Digest] {
+			w.seen[desc.Digest] = true
+			nodes = append(nodes, n)
 		}
 	}
 	return nodes
@@ -102,22 +124,24 @@ func (w *walk) visit(ctx context.Context, level []node) ([]node, error) {
 	type found struct {
 		children []ocispec.Descriptor
 		wrong    *ContentError
+		absent   bool
 	}
 	var mu sync.Mutex
 	results := map[digest.Digest]found{}
 	err := each(ctx, w.opts.Concurrency, level, func(ctx context.Context, n node) error {
 		tell(w.opts.OnCheck, n.desc)
 		children, err := w.look(ctx, n)
-		if err == nil {
+		absent := errors.Is(err, errLeftOut)
+		if err == nil || absent {
 			tell(w.opts.OnChecked, n.desc)
 		}
 		var wrong *ContentError
-		if err != nil && !errors.As(err, &wrong) {
+		if err != nil && !absent && !errors.As(err, &wrong) {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		results[n.desc.Digest] = found{children, wrong}
+		results[n.desc.Digest] = found{children, wrong, absent}
 		return nil
 	})
 	if err != nil {
@@ -127,6 +151,10 @@ func (w *walk) visit(ctx context.Context, level []node) ([]node, error) {
 	for _, n := range level {
 		if wrong := results[n.desc.Digest].wrong; wrong != nil {
 			w.wrong = append(w.wrong, wrong)
+			continue
+		}
+		if results[n.desc.Digest].absent {
+			w.absent = append(w.absent, n)
 			continue
 		}
 		if isManifest(n.desc.MediaType) {
@@ -162,6 +190,15 @@ func (w *walk) blob(ctx context.Context, n node) error {
 	if err := n.desc.Digest.Validate(); err != nil || n.desc.Size < 0 {
 		return n.owner.wrong(n.desc.Digest, "no usable digest or size")
 	}
+	if n.optional {
+		there, err := w.present(ctx, n)
+		switch {
+		case err != nil:
+			return fetchError(err, n.desc, n.owner)
+		case !there:
+			return errLeftOut
+		}
+	}
 	if w.opts.Exists == nil || w.opts.ReadData {
 		return hash(ctx, w.b.src, n.desc, n.owner, w.opts.OnRead)
 	}
@@ -173,6 +210,23 @@ func (w *walk) blob(ctx context.Context, n node) error {
 		return n.owner.wrong(n.desc.Digest, "missing")
 	}
 	return nil
+}
+
+// errLeftOut is a layer that is not there and need not be.
+var errLeftOut = errors.New("left out")
+
+func (w *walk) present(ctx context.Context, n node) (bool, error) {
+	if w.opts.Exists != nil {
+		return w.opts.Exists(ctx, n.desc)
+	}
+	rc, err := w.b.src.Fetch(ctx, n.desc)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, rc.Close()
 }
 
 // tell calls a hook that may be nil.

@@ -37,6 +37,10 @@ const (
 	// AnnotationComponent names the components that use a chart, sorted and
 	// joined by commas. Build writes it; Open compares it with the lock.
 	AnnotationComponent = "waybill.component"
+	// AnnotationLeftOut lists the layers of an image that may not be given on and
+	// were left out when the bundle was built: their digests, sorted and joined by
+	// commas. Build writes it; Check does not miss them, and readers say so.
+	AnnotationLeftOut = "waybill.left-out"
 )
 
 // Roles of the entries of the root index. Entries with another role are copied

@@ -35,6 +35,17 @@ func (nothingHangs) attachments(context.Context, ocispec.Descriptor) ([]foundAtt
 	return nil, nil, nil
 }
 
+// Attached finds what hangs on a digest here, and what could not be determined
+// about it, without looking at what hangs on that.
+func (s *Source) Attached(ctx context.Context, desc ocispec.Descriptor) ([]Attachment, []Undetermined, error) {
+	found, undetermined, err := s.place.finder().attachments(ctx, desc)
+	var all []Attachment
+	for _, f := range found {
+		all = append(all, f.attachment(desc))
+	}
+	return all, undetermined, err
+}
+
 // tagSuffixes end the tags that cosign hangs on a digest.
 var tagSuffixes = []string{".sig", ".att", ".sbom"}
 
@@ -55,6 +66,13 @@ func (f foundAttachment) form() string {
 		return FormTag
 	}
 	return FormReferrer
+}
+
+func (f foundAttachment) attachment(subject ocispec.Descriptor) Attachment {
+	return Attachment{
+		Subject: subject.Digest, Form: f.form(), Tag: f.tag, Digest: f.desc.Digest,
+		ArtifactType: f.artifactType, predicate: f.annotations[predicateAnnotation],
+	}
 }
 
 // name says what it is, for people.

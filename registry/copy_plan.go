@@ -205,8 +205,7 @@ func (p *planner) take(n *copyNode, v reading) []*copyNode {
 			next = append(next, m)
 		}
 		p.plan.attachments = append(p.plan.attachments, plannedAttachment{
-			Attachment: Attachment{Subject: n.desc.Digest, Form: found.form(), Tag: found.tag, Digest: found.desc.Digest, ArtifactType: found.artifactType, predicate: found.annotations[predicateAnnotation]},
-			subject:    n, manifest: m, listed: found.listed(),
+			Attachment: found.attachment(n.desc), subject: n, manifest: m, listed: found.listed(),
 		})
 	}
 	p.plan.undetermined = append(p.plan.undetermined, v.undetermined...)

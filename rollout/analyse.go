@@ -201,6 +201,7 @@ func (a *analysis) startPlan() {
 func (r *Runner) checkCluster(ctx context.Context, a *analysis, opts lookOptions) error {
 	a.checkIdentity()
 	a.warnUnused()
+	a.warnLeftOut()
 	a.checkKubernetes()
 	if err := r.checkPlatform(ctx, a); err != nil {
 		return err
@@ -260,6 +261,13 @@ func (a *analysis) warnUnrecorded() {
 	if a.record() == nil && slices.ContainsFunc(a.subjects, func(s *subject) bool { return s.planned.Action == ActionUpgrade }) {
 		a.warn("Helm has releases of instance %s, and namespace %s has no record of it; when its records are kept elsewhere, name that namespace (--state-namespace)",
 			a.instance, a.plan.StateNamespace)
+	}
+}
+
+// warnLeftOut names the images that nodes can't pull whole from the bundle.
+func (a *analysis) warnLeftOut() {
+	for _, image := range a.req.Source.LeftOut {
+		a.warn("%s", image)
 	}
 }
 

@@ -54,6 +54,8 @@ type Source struct {
 	Bundle, ReleaseFile, LockFile digest.Digest
 	// Location, Signer and Verification are recorded as they are given.
 	Location, Signer, Verification string
+	// LeftOut are images that the bundle holds without some of their layers.
+	LeftOut []bundle.LeftOutImage
 }
 
 // Archives hands out the chart archives of a release; a [*bundle.Bundle] does.
@@ -67,6 +69,7 @@ func FromBundle(b *bundle.Bundle) Source {
 	return Source{
 		Release: b.Release, Lock: b.Lock, ValuesFiles: b.ValuesFiles, Charts: b,
 		Bundle: b.Root.Digest, ReleaseFile: digest.FromBytes(b.ReleaseFile), LockFile: digest.FromBytes(b.LockFile),
+		LeftOut: b.LeftOut(),
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 
@@ -43,7 +44,7 @@ repository not reachable.`,
 			&cli.BoolFlag{Name: "locked", Usage: "fail when there is no lock, instead of making one"},
 			&cli.BoolFlag{Name: "overwrite", Usage: "move a version's tag that names other content"},
 			anchorFlag(),
-			noImagesFlag(), versionFlag(), strictFlag(),
+			noImagesFlag(), foreignFlag(), attachmentsFlag(), versionFlag(), strictFlag(),
 			&cli.StringFlag{Name: "source", Usage: "`URL` of the release's source, recorded in the bundle"},
 			&cli.StringFlag{Name: "revision", Usage: "`REVISION` of the release's source, recorded in the bundle"},
 			&cli.StringSliceFlag{Name: "annotation", Usage: "`KEY=VALUE` recorded on the bundle (repeatable)"},
@@ -70,6 +71,8 @@ type buildOptions struct {
 	anchor        bool
 	packed        string // what is packed: charts and images, or charts
 	strict        bool
+	foreign       string // what becomes of layers that may not be given on; empty: nobody said
+	attachments   bool   // what hangs on the images comes along
 	annotations   map[string]string
 	form          flags.Form
 }
@@ -79,6 +82,7 @@ func buildOptionsFrom(c *cli.Context) (buildOptions, error) {
 		file: c.String("file"), version: c.String("version"),
 		signingKeys: c.StringSlice("signing-key"), unsigned: c.Bool("unsigned"),
 		locked: c.Bool("locked"), overwrite: c.Bool("overwrite"), anchor: c.Bool("anchor-tags"), packed: packedBy(c), strict: c.Bool("strict"),
+		attachments: c.Bool("with-attachments"),
 	}
 	if err := flags.NoArgs(c); err != nil {
 		return opts, err
@@ -91,6 +95,9 @@ func buildOptionsFrom(c *cli.Context) (buildOptions, error) {
 	}
 	var err error
 	if opts.form, err = flags.Output(c); err != nil {
+		return opts, err
+	}
+	if opts.foreign, err = foreignChoice(c); err != nil {
 		return opts, err
 	}
 	if opts.annotations, err = buildAnnotations(c); err != nil {
@@ -136,7 +143,7 @@ func buildAnnotations(c *cli.Context) (map[string]string, error) {
 	return annotations, nil
 }
 
-func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Talk) error {
+func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Talk) (err error) {
 	signers, err := loadSigners(ctx, opts.signingKeys, talk)
 	if err != nil {
 		return err
@@ -149,6 +156,12 @@ func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Ta
 	if err != nil {
 		return err
 	}
+	cargo, err := readCargo(ctx, client, origins, opts, talk)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cargo.Close()) }()
+	spec.LeftOut = cargo.LeftOut
 	packed, err := bundle.Pack(ctx, spec)
 	if err != nil {
 		return err
@@ -156,11 +169,14 @@ func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Ta
 	parts, bytes := packed.Amount()
 	talk.Sayf("packed %s %s: %s in %s, %s, as %s", spec.Lock.Release.Name, spec.Lock.Release.Version,
 		ui.Count(len(spec.Lock.Charts), "chart"), ui.Count(parts, "part"), ui.Size(bytes), packed.Root.Digest)
+	for _, image := range packed.LeftOut() {
+		talk.Warnf("%s", image)
+	}
 	if len(signers) == 0 && !opts.unsigned {
 		talk.Warnf("nothing signs this bundle; give --signing-key, or say --unsigned")
 	}
 	p := publisher{
-		client: client, packed: packed, origins: origins, lock: spec.Lock,
+		client: client, packed: packed, cargo: cargo, leftOut: packed.LeftOut(), lock: spec.Lock, concurrency: opts.settings.Concurrency,
 		signers: signers, sign: opts.sign, overwrite: opts.overwrite, anchor: opts.anchor, talk: talk,
 	}
 	return p.publishAll(ctx, opts.to, out, opts.form)

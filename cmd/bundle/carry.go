@@ -2,70 +2,89 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/urfave/cli/v2"
 
+	"waybill/internal/flags"
 	"waybill/internal/releasefile"
 	"waybill/internal/ui"
 	"waybill/registry"
 )
 
-// carriedAtOnce is how many images are copied at the same time; each is several
-// transfers.
-const carriedAtOnce = 3
+func foreignFlag() cli.Flag {
+	return &cli.StringFlag{Name: "foreign-layers", Usage: "what becomes of layers that may not be given on, such as those of Windows: `include|omit`"}
+}
+
+// foreignChoice reads --foreign-layers; empty is no choice.
+func foreignChoice(c *cli.Context) (string, error) {
+	switch choice := c.String("foreign-layers"); choice {
+	case "", releasefile.ForeignInclude, releasefile.ForeignOmit:
+		return choice, nil
+	default:
+		return "", &flags.UsageError{Message: fmt.Sprintf("--foreign-layers %q is unknown", choice), Hint: "it is include or omit"}
+	}
+}
+
+func attachmentsFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "with-attachments", Value: true, Usage: "carry the signatures, SBOMs and attestations of images too; --with-attachments=false leaves them"}
+}
+
+// readCargo finds out all that the images consist of, before any of it moves, and
+// says what will not come along.
+func readCargo(ctx context.Context, client *registry.Client, origins []releasefile.ImageOrigin, opts buildOptions, talk *ui.Talk) (*releasefile.Cargo, error) {
+	settings := releasefile.CargoOptions{Concurrency: opts.settings.Concurrency, WithoutAttachments: !opts.attachments, Foreign: opts.foreign}
+	if len(origins) == 0 {
+		return releasefile.ReadCargo(ctx, client, nil, settings)
+	}
+	step := talk.Progress(ui.Step{Doing: "reading the images", Did: "read the images", Unit: "image", Items: len(origins)})
+	defer step.Close()
+	settings.OnRead = step.Finish
+	cargo, err := releasefile.ReadCargo(ctx, client, origins, settings)
+	if err != nil {
+		return nil, err
+	}
+	size := cargo.Plan.Size()
+	step.Notef("%s, %s", ui.Count(size.Objects, "object"), ui.Size(size.Bytes))
+	step.End()
+	for _, line := range cargo.StaysBehind {
+		talk.Warnf("%s", line)
+	}
+	undetermined := undeterminedLines(cargo.Plan.Undetermined())
+	for _, line := range undetermined {
+		talk.Warnf("%s", line)
+	}
+	if opts.strict && len(undetermined) > 0 {
+		err := &undeterminedError{count: len(undetermined), location: "the images of the release"}
+		return nil, errors.Join(err, cargo.Close())
+	}
+	return cargo, nil
+}
 
 // carryImages copies the images to dst byte for byte, with what hangs on them,
 // before anything there names them.
 func (p publisher) carryImages(ctx context.Context, dst *registry.Destination, to *published) error {
-	if len(p.origins) == 0 {
+	if p.cargo.Empty() {
 		return nil
 	}
-	what := fmt.Sprintf("%s to %s", ui.Count(len(p.origins), "image"), dst.Location)
-	step := p.talk.Progress(ui.Step{Doing: "copying " + what, Did: "copied " + what, Unit: "image", Items: len(p.origins)})
+	what := fmt.Sprintf("%s to %s", ui.Count(p.cargo.Images(), "image"), dst.Location)
+	step := p.talk.Progress(ui.Step{Doing: "copying " + what, Did: "copied " + what, Unit: "object"})
 	defer step.Close()
-	var mu sync.Mutex
-	var attachments int
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(carriedAtOnce)
-	for _, origin := range p.origins {
-		group.Go(func() error {
-			step.Start(origin.Reference)
-			result, err := p.carry(ctx, origin, dst, step)
-			if err != nil {
-				return fmt.Errorf("image %s: %w", origin.Reference, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			attachments += len(result.Attachments)
-			to.pushed(result.Copied, result.Skipped)
-			to.pushed(result.Mounted, registry.Amount{})
-			step.Finish(origin.Reference)
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+	result, err := p.cargo.Plan.To(ctx, dst, showCopy(step, registry.CopyOptions{Concurrency: p.concurrency}))
+	to.carried(result)
+	if err != nil {
 		return err
 	}
-	if attachments > 0 {
-		step.Notef("with %s", ui.Count(attachments, "signature or other attachment"))
-	}
+	noteCopy(step, result)
 	step.End()
 	return nil
 }
 
-func (p publisher) carry(ctx context.Context, origin releasefile.ImageOrigin, dst *registry.Destination, step *ui.Progress) (registry.CopyResult, error) {
-	at, err := registry.ParseLocation("oci://" + origin.Repository + "@" + origin.Carry[0].Digest.String())
-	if err != nil {
-		return registry.CopyResult{}, err
-	}
-	src, err := p.client.Open(ctx, at)
-	if err != nil {
-		return registry.CopyResult{}, err
-	}
-	defer src.Close() // only read from
-	return registry.Copy(ctx, src, dst, origin.Carry, registry.CopyOptions{
-		OnBytes: func(n int) { step.Advance(int64(n)) },
-	})
+// carried adds what a copy of the images did.
+func (r *published) carried(result registry.CopyResult) {
+	r.pushed(result.Copied, result.Skipped)
+	r.pushed(result.Mounted, registry.Amount{})
+	r.Attachments = countAttachments(result.Attachments, func(registry.Attachment) bool { return true })
+	r.Undetermined = result.Undetermined
 }

@@ -43,7 +43,7 @@ corrupt or incomplete, 9 some of several destinations failed, 10 not reachable.`
 			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be copied and write nothing"},
 			&cli.BoolFlag{Name: "overwrite", Usage: "move a version's tag that names other content"},
 			&cli.BoolFlag{Name: "allow-missing", Usage: "with a policy too, go on where it cannot be known whether something is signed"},
-			anchorFlag(),
+			anchorFlag(), foreignFlag(),
 		}, flags.Policy(), flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
 			opts, err := copyOptionsFrom(c)
@@ -68,6 +68,7 @@ type copyOptions struct {
 	overwrite    bool
 	allowMissing bool
 	anchorTags   bool
+	foreign      string // what becomes of layers that may not be given on; empty: nobody said
 	form         flags.Form
 }
 
@@ -78,6 +79,9 @@ func copyOptionsFrom(c *cli.Context) (copyOptions, error) {
 	}
 	var err error
 	if opts.form, err = flags.Output(c); err != nil {
+		return opts, err
+	}
+	if opts.foreign, err = foreignChoice(c); err != nil {
 		return opts, err
 	}
 	if c.Args().Len() < 2 {
@@ -196,6 +200,9 @@ func (c *copier) read(ctx context.Context) error {
 		return err
 	}
 	c.plan = plan
+	if err := c.chooseForeign(ctx); err != nil {
+		return err
+	}
 	size := plan.Size()
 	progress.Notef("%s, %s", ui.Count(size.Objects, "object"), ui.Size(size.Bytes))
 	progress.End()

@@ -7,8 +7,6 @@ import (
 	"io"
 	"strings"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"waybill/internal/door"
 	"waybill/internal/flags"
 	"waybill/internal/ui"
@@ -252,40 +250,14 @@ func (c copier) sending(d destination) *ui.Progress {
 
 // send copies with its progress shown.
 func (c copier) send(ctx context.Context, dst *registry.Destination, progress *ui.Progress) (registry.CopyResult, error) {
-	opts := c.copySettings()
-	opts.OnPlanned = progress.Total
-	opts.OnStart = func(desc ocispec.Descriptor, of string) { progress.Start(objectName(desc, of)) }
-	opts.OnBytes = func(n int) { progress.Advance(int64(n)) }
-	opts.OnDone = func(desc ocispec.Descriptor, of string, sent int64) {
-		progress.Advance(desc.Size - sent) // of what was there, nothing was sent
-		progress.Finish(objectName(desc, of))
-	}
-	return c.plan.To(ctx, dst, opts)
+	return c.plan.To(ctx, dst, showCopy(progress, c.copySettings()))
 }
 
 // sent says what was sent.
 func (c copier) sent(progress *ui.Progress, result registry.CopyResult) {
-	progress.Notef("%s sent", ui.Size(result.Copied.Bytes))
-	if n := result.Skipped.Objects; n > 0 {
-		progress.Notef("%d there already", n)
-	}
-	if n := result.Mounted.Objects; n > 0 {
-		progress.Notef("%d taken over within the registry", n)
-	}
-	found := countAttachments(result.Attachments, registry.Attachment.IsSignature)
-	progress.Notef("%s (%d new)", ui.Count(found.Found, "signature"), found.Copied+found.United)
-	if others := len(result.Attachments) - found.Found; others > 0 {
-		progress.Notef("%s", ui.Count(others, "other attachment"))
-	}
+	noteCopy(progress, result)
 	progress.End()
 	for _, desc := range result.LeftOut {
 		c.talk.Warnf("layer %s may not be given on and was left out: who runs the image fetches it from its addresses", desc.Digest)
 	}
-}
-
-func objectName(desc ocispec.Descriptor, of string) string {
-	if of == "" {
-		return desc.Digest.String()
-	}
-	return desc.Digest.String() + " (" + of + ")"
 }

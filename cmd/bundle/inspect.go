@@ -50,6 +50,8 @@ type inspectResult struct {
 	Annotations map[string]string    `json:"annotations,omitempty"`
 	Components  []inspectComponent   `json:"components"`
 	Images      []bundle.LockedImage `json:"images,omitempty"` // as the lock has them
+
+	LeftOut []bundle.LeftOutImage `json:"leftOut,omitempty"` // images that are held without some of their layers
 }
 
 type inspectComponent struct {
@@ -82,7 +84,13 @@ func printInspect(out io.Writer, o *door.Opened, form flags.Form) error {
 	for _, i := range result.Images {
 		table.Row("  "+i.References[0], strings.Join(i.Platforms, ","), strings.Join(i.Components, ","), i.Digest.String())
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, image := range result.LeftOut {
+		fmt.Fprintf(out, "left out: %s\n", image)
+	}
+	return nil
 }
 
 func inspect(o *door.Opened) inspectResult {
@@ -90,7 +98,7 @@ func inspect(o *door.Opened) inspectResult {
 	result := inspectResult{
 		Reference: o.Location.String(), Digest: o.Root.Digest.String(), Size: o.Root.Size,
 		Name: b.Release.Name, Version: b.Lock.Release.Version, Packed: b.Lock.Packed,
-		Verification: o.Verification, Annotations: b.Index.Annotations, Components: []inspectComponent{}, Images: b.Lock.Images,
+		Verification: o.Verification, Annotations: b.Index.Annotations, Components: []inspectComponent{}, Images: b.Lock.Images, LeftOut: b.LeftOut(),
 	}
 	for _, c := range b.Release.Components {
 		locked, _ := b.Lock.Chart(c.Name)

@@ -21,15 +21,17 @@ import (
 
 // A publisher brings one packed bundle to places.
 type publisher struct {
-	client    *registry.Client
-	packed    *bundle.Packed
-	origins   []releasefile.ImageOrigin // of the images, which are no part of packed
-	lock      *bundle.Lock
-	signers   []*signing.Signer
-	sign      signOptions
-	overwrite bool
-	anchor    bool // tag everything below the root too
-	talk      *ui.Talk
+	client      *registry.Client
+	packed      *bundle.Packed
+	cargo       *releasefile.Cargo // the images, which are no part of packed
+	leftOut     []bundle.LeftOutImage
+	lock        *bundle.Lock
+	signers     []*signing.Signer
+	sign        signOptions
+	overwrite   bool
+	anchor      bool // tag everything below the root too
+	concurrency int
+	talk        *ui.Talk
 }
 
 // A published bundle is what `build` says of one destination in JSON.
@@ -46,6 +48,10 @@ type published struct {
 	Pushed  registry.Amount      `json:"pushed"`  // sent, or taken over from another repository there
 	Present registry.Amount      `json:"present"` // there already
 	Signed  []signedDigest       `json:"signed,omitempty"`
+
+	Attachments  attachmentCount         `json:"attachments"` // of the images, from where they are
+	Undetermined []registry.Undetermined `json:"undetermined,omitempty"`
+	LeftOut      []bundle.LeftOutImage   `json:"leftOut,omitempty"`
 }
 
 // A destination is a place to publish to, looked at before anything is written.
@@ -210,7 +216,7 @@ func (p publisher) publish(ctx context.Context, d destination) (result published
 	result = published{
 		Repository: repositoryOf(d.loc), Digest: root.Digest.String(), Tag: d.tag,
 		Reference: d.loc.WithDigest(root.Digest).String(), Size: root.Size,
-		Packed: p.lock.Packed, Charts: p.lock.Charts, Images: p.lock.Images,
+		Packed: p.lock.Packed, Charts: p.lock.Charts, Images: p.lock.Images, LeftOut: p.leftOut,
 	}
 	if err := p.carryImages(ctx, dst, &result); err != nil {
 		return result, err
@@ -288,11 +294,11 @@ func (p publisher) anchorAll(ctx context.Context, dst *registry.Destination) err
 	if err != nil {
 		return err
 	}
-	plan, err := registry.PlanCopy(ctx, src, []ocispec.Descriptor{src.Root}, registry.CopyOptions{})
+	plan, err := registry.PlanCopy(ctx, src, []ocispec.Descriptor{src.Root}, registry.CopyOptions{Concurrency: p.concurrency})
 	if err != nil {
 		return errors.Join(err, src.Close())
 	}
-	n, err := plan.Anchor(ctx, dst, registry.CopyOptions{})
+	n, err := plan.Anchor(ctx, dst, registry.CopyOptions{Concurrency: p.concurrency})
 	if err := errors.Join(err, src.Close()); err != nil {
 		return err
 	}

@@ -3,10 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/urfave/cli/v2"
 
+	"waybill/bundle"
 	"waybill/internal/door"
 	"waybill/internal/flags"
 	"waybill/internal/ui"
@@ -62,6 +66,8 @@ type verifyResult struct {
 	Blobs     int   `json:"blobs"`
 	Bytes     int64 `json:"bytes"`
 	ReadData  bool  `json:"readData"`
+
+	LeftOut []bundle.LeftOutImage `json:"leftOut,omitempty"` // what is not there by the choice of who built it
 }
 
 // verdict says what was verified of the root, naming each signer once.
@@ -76,6 +82,7 @@ func printVerified(out io.Writer, o *door.Opened, form flags.Form) error {
 	result := verifyResult{
 		Reference: o.Location.String(), Digest: o.Root.Digest.String(), Verification: o.Verification,
 		Manifests: o.Content.Manifests, Blobs: o.Content.Blobs, Bytes: o.Content.Bytes, ReadData: o.ReadData,
+		LeftOut: absent(o),
 	}
 	if form == flags.JSON {
 		return ui.JSON(out, result)
@@ -87,6 +94,24 @@ func printVerified(out io.Writer, o *door.Opened, form flags.Form) error {
 		depth = "read and hashed"
 	}
 	fmt.Fprintf(out, "content: %d manifests read and hashed, %d blobs (%d bytes) %s\n", result.Manifests, result.Blobs, result.Bytes, depth)
+	for _, image := range result.LeftOut {
+		fmt.Fprintf(out, "left out: %s\n", image)
+	}
 	_, err := fmt.Fprintln(out, "all of it is reachable by digest from the root; signatures below the root were not looked at")
 	return err
+}
+
+// absent are the images that are held without some of their layers, as far as
+// those are not there.
+func absent(o *door.Opened) []bundle.LeftOutImage {
+	there := func(layer digest.Digest) bool {
+		return !slices.ContainsFunc(o.Content.LeftOut, func(desc ocispec.Descriptor) bool { return desc.Digest == layer })
+	}
+	var images []bundle.LeftOutImage
+	for _, image := range o.Bundle.LeftOut() {
+		if image.Layers = slices.DeleteFunc(image.Layers, there); len(image.Layers) > 0 {
+			images = append(images, image)
+		}
+	}
+	return images
 }

@@ -23,6 +23,11 @@ type ImageOrigin struct {
 	Reference  string // normalised, for people
 	Repository string // HOST/PATH
 	Carry      []ocispec.Descriptor
+	// Index is the lock's entry that what is carried belongs to, when it is a new
+	// index; else each of Carry is an entry by itself.
+	Index digest.Digest
+	// Narrowed is upstream's index when only some of its platforms are carried.
+	Narrowed *ocispec.Descriptor
 }
 
 // ResolvedImages are the images of a release, each by its digest.
@@ -77,8 +82,20 @@ func (f *File) ResolveImages(ctx context.Context, client *registry.Client, image
 // A resolvedImage is one reference and where it led.
 type resolvedImage struct {
 	*bundle.ResolvedImage
+	upstream   ocispec.Descriptor
 	repository string
 	moved      string
+}
+
+func (r *resolvedImage) origin(reference string) ImageOrigin {
+	origin := ImageOrigin{Reference: reference, Repository: r.repository, Carry: r.Carry}
+	if r.Index != nil {
+		origin.Index = r.Images[0].Digest
+	}
+	if r.Images[0].Upstream != "" {
+		origin.Narrowed = &r.upstream
+	}
+	return origin
 }
 
 func (f *File) resolveImage(ctx context.Context, client *registry.Client, image bundle.ListedImage, opts ImageOptions) (*resolvedImage, error) {
@@ -111,7 +128,7 @@ func (f *File) resolveImage(ctx context.Context, client *registry.Client, image 
 	if err != nil {
 		return nil, fmt.Errorf("%w (%s)", err, whose(image))
 	}
-	return &resolvedImage{ResolvedImage: found, repository: r.Name(), moved: moved(ctx, repository, r)}, nil
+	return &resolvedImage{ResolvedImage: found, upstream: desc, repository: r.Name(), moved: moved(ctx, repository, r)}, nil
 }
 
 // whose names the components of an image for messages.
@@ -157,7 +174,7 @@ func unite(images []bundle.ListedImage, resolved []*resolvedImage) *ResolvedImag
 	all := &ResolvedImages{Indexes: map[digest.Digest][]byte{}}
 	at := map[digest.Digest]int{}
 	for n, one := range resolved {
-		all.Origins = append(all.Origins, ImageOrigin{Reference: images[n].Reference, Repository: one.repository, Carry: one.Carry})
+		all.Origins = append(all.Origins, one.origin(images[n].Reference))
 		if one.moved != "" {
 			all.Moved = append(all.Moved, one.moved)
 		}
