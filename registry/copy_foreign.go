@@ -3,7 +3,6 @@ package registry
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -66,7 +65,7 @@ func (n *copyNode) fetch(ctx context.Context) (io.ReadCloser, error) {
 	if err == nil || n.choice != ForeignInclude || !isContentProblem(err) {
 		return rc, err
 	}
-	failed := []error{err}
+	gone := &ContentError{Ref: n.src.place.name(), Digest: n.desc.Digest, Reason: "is missing"}
 	for _, address := range n.urls {
 		rc, err := n.src.client.Get(ctx, address, address)
 		if err == nil {
@@ -75,9 +74,12 @@ func (n *copyNode) fetch(ctx context.Context) (io.ReadCloser, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		failed = append(failed, err)
+		gone.Reason += "; its address: " + err.Error()
+		if !isContentProblem(err) {
+			gone.Err = err // such as one that can't be reached now
+		}
 	}
-	return nil, errors.Join(failed...)
+	return nil, gone
 }
 
 // Foreign lists the layers about which somebody must decide, by digest: those

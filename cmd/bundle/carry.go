@@ -63,22 +63,31 @@ func readCargo(ctx context.Context, client *registry.Client, origins []releasefi
 }
 
 // carryImages copies the images to dst byte for byte, with what hangs on them,
-// before anything there names them.
-func (p publisher) carryImages(ctx context.Context, dst *registry.Destination, to *published) error {
+// before anything there names them. An archive reads what it was promised when it
+// is committed: done ends the showing, and says whether all is through.
+func (p publisher) carryImages(ctx context.Context, dst *registry.Destination, to *published) (done func(through bool), err error) {
 	if p.cargo.Empty() {
-		return nil
+		return func(bool) {}, nil
 	}
 	what := fmt.Sprintf("%s to %s", ui.Count(p.cargo.Images(), "image"), dst.Location)
 	step := p.talk.Progress(ui.Step{Doing: "copying " + what, Did: "copied " + what, Unit: "object"})
-	defer step.Close()
 	result, err := p.cargo.Plan.To(ctx, dst, showCopy(step, registry.CopyOptions{Concurrency: p.concurrency}))
 	to.carried(result)
 	if err != nil {
-		return err
+		step.Close()
+		return nil, err
 	}
-	noteCopy(step, result)
-	step.End()
-	return nil
+	done = func(through bool) {
+		if through {
+			noteCopy(step, result)
+			step.End()
+		}
+		step.Close()
+	}
+	if dst.Location.Kind != registry.Archive {
+		done(true)
+	}
+	return done, nil
 }
 
 // carried adds what a copy of the images did.

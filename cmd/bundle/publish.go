@@ -218,9 +218,11 @@ func (p publisher) publish(ctx context.Context, d destination) (result published
 		Reference: d.loc.WithDigest(root.Digest).String(), Size: root.Size,
 		Packed: p.lock.Packed, Charts: p.lock.Charts, Images: p.lock.Images, LeftOut: p.leftOut,
 	}
-	if err := p.carryImages(ctx, dst, &result); err != nil {
+	carried, err := p.carryImages(ctx, dst, &result)
+	if err != nil {
 		return result, err
 	}
+	defer func() { carried(err == nil) }()
 	if err := p.push(ctx, dst, &result); err != nil {
 		return result, err
 	}
