@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"waybill/internal/ref"
 )
 
 func resource(spec string) string {
@@ -24,13 +26,15 @@ func indented(text string) string {
 	return out.String() + "\n"
 }
 
-// How operators and platforms are told which images to run.
-func TestConventions(t *testing.T) {
+// A convention is how operators and platforms are told which images to run.
+type convention struct {
+	object string
+	want   []string
+}
+
+func conventions() map[string]convention {
 	const sum = "0123456789012345678901234567890123456789012345678901234567890123"
-	for name, tc := range map[string]struct {
-		object string
-		want   []string
-	}{
+	return map[string]convention{
 		"a list of images by version, in one variable": {
 			pod("    env:\n    - name: BROKER_IMAGES\n      value: |\n        3.8.0=shop/broker:0.44.0\n        3.9.0=quay.io/shop/broker:0.45.0\n"),
 			[]string{"recognised shop/broker:0.44.0", "recognised quay.io/shop/broker:0.45.0"},
@@ -137,17 +141,74 @@ func TestConventions(t *testing.T) {
 			"apiVersion: v1\nkind: Pod\nspec: {containers: [{name: proxy, image: auto}]}",
 			nil,
 		},
-	} {
+	}
+}
+
+func TestConventions(t *testing.T) {
+	for name, tc := range conventions() {
 		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, line := range found(t, tc.object) {
-				words := strings.Fields(line)
-				got = append(got, words[0]+" "+words[1])
-			}
+			got := foundShort(t, tc.object)
 			slices.Sort(got)
 			slices.Sort(tc.want)
 			if diff := cmp.Diff(tc.want, slices.Compact(got)); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// foundShort is found without the places.
+func foundShort(t *testing.T, object string) []string {
+	t.Helper()
+	var short []string
+	for _, line := range found(t, object) {
+		words := strings.Fields(line)
+		short = append(short, words[0]+" "+words[1])
+	}
+	return short
+}
+
+// What is found is rewritten when it is locked, and what is not, is said.
+func TestWhatIsFoundIsRewritten(t *testing.T) {
+	const moved = "mirror.example/m/"
+	left := map[string]string{ // in two flags, in longer texts that are neither YAML nor a command, or with a registry that others share
+		"TOML, INI and properties":                       "shop/helper:1.0",
+		"a base and components":                          "quay.io/data/server:v1.29",
+		"YAML and text for a shell in a custom resource": "quay.io/shop/tool:v2",
+		"a registry and tag that maps around say":        "docker.io/mesh/proxy:1.24.0",
+		"defaults of a definition in parts":              "quay.io/shop/op:v1",
+		"flags in parts":                                 "quay.io/shop/agent:v1.2",
+	}
+	for name, tc := range conventions() {
+		t.Run(name, func(t *testing.T) {
+			locked := map[string]bool{}
+			for _, line := range foundShort(t, tc.object) {
+				normalized, err := ref.Normalize(strings.Fields(line)[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				locked[normalized] = true
+			}
+			r := &Rewriter{Locate: func(s string) (string, bool) {
+				name, _, _ := strings.Cut(s, "@")
+				return moved + name + "@" + d1, locked[s]
+			}}
+			got, err := r.Rewrite("t", tc.object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := map[string]bool{}
+			for _, use := range slices.Concat(r.Left, r.Stuck, r.Unknown) {
+				said[use.Reference] = true
+			}
+			for _, line := range foundShort(t, got) {
+				reference := strings.Fields(line)[1]
+				if !strings.HasPrefix(reference, moved) && !said[reference] {
+					t.Errorf("%s is neither rewritten nor said, in\n%s", line, got)
+				}
+			}
+			if want := left[name]; want == "" && len(said) > 0 || want != "" && !said[want] {
+				t.Errorf("left as they are: %v, want %q", said, want)
 			}
 		})
 	}
@@ -181,11 +242,7 @@ func TestLookAlikes(t *testing.T) {
 		"a service under the key of images": {pod("    env: [{name: IMAGE_SERVER_URL, value: 'http://images:8080'}]\n"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, line := range found(t, tc.object) {
-				words := strings.Fields(line)
-				got = append(got, words[0]+" "+words[1])
-			}
+			got := foundShort(t, tc.object)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}

@@ -320,12 +320,3 @@ func text(m map[string]any, key string) string {
 	s, _ := m[key].(string)
 	return strings.TrimSpace(s)
 }
-
-func trimAny(s string, suffixes ...string) (string, bool) {
-	for _, suffix := range suffixes {
-		if base, ok := strings.CutSuffix(s, suffix); ok && base != "" {
-			return base, true
-		}
-	}
-	return "", false
-}

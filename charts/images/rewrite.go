@@ -3,6 +3,7 @@ package images
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -125,11 +126,19 @@ func (r *Rewriter) walk(node *yaml.Node, key, path string) {
 	case yaml.MappingNode:
 		r.mapping(node, key, path)
 	case yaml.SequenceNode:
-		for i, item := range node.Content {
-			r.walk(item, key, itemPath(path, item, i))
-		}
+		r.sequence(node, key, path)
 	case yaml.ScalarNode:
 		r.text(node, key, path)
+	}
+}
+
+func (r *Rewriter) sequence(node *yaml.Node, key, path string) {
+	if r.place.kind != inObject && slices.ContainsFunc(node.Content, func(item *yaml.Node) bool { return strings.HasPrefix(scalar(item), "-") }) {
+		r.arguments(node, path)
+		return
+	}
+	for i, item := range node.Content {
+		r.walk(item, key, itemPath(path, item, i))
 	}
 }
 
@@ -149,6 +158,8 @@ func (r *Rewriter) mapping(node *yaml.Node, key, path string) {
 			}
 		case name == "volumes" && value.Kind == yaml.SequenceNode:
 			r.volumes(value, here)
+		case name == "value" && value.Kind == yaml.ScalarNode && scalar(child(node, "name")) != "":
+			r.walk(value, scalar(child(node, "name")), here)
 		case name == "default" && r.place.kind == inSchema:
 			r.walk(value, lastProperty(path), here)
 		default:
@@ -184,6 +195,9 @@ func (r *Rewriter) container(node *yaml.Node, path string) {
 // image rewrites what a node pulls: it must be known.
 func (r *Rewriter) image(node *yaml.Node, path string) {
 	written := strings.TrimSpace(node.Value)
+	if written == injected {
+		return
+	}
 	normalized, err := ref.Normalize(written)
 	if err != nil {
 		normalized = written
@@ -215,7 +229,11 @@ func (r *Rewriter) arguments(node *yaml.Node, path string) {
 		here := fmt.Sprintf("%s[%d]", path, i)
 		name, value, assigned := strings.Cut(item.Value, "=")
 		if assigned && !strings.ContainsAny(name, " \t\n") {
-			if to, ok := r.locate(value, name, here); ok {
+			to, ok := r.locate(value, name, here)
+			if !ok {
+				to, ok = r.several(value, name, here)
+			}
+			if ok {
 				r.change(item, name+"="+to, here)
 				flag = ""
 				continue

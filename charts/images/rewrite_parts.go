@@ -9,11 +9,8 @@ import (
 	"waybill/internal/ref"
 )
 
-// pieces are the fields in which a reference stands in parts. Only the
-// repository is always there.
-type pieces struct{ registry, repository, tag, digest piece }
-
-// A piece is one of them; without a node it is not there.
+// A piece is a field in which a part of a reference stands; without a node it is
+// not there.
 type piece struct {
 	node *yaml.Node
 	path string
@@ -26,83 +23,148 @@ func (p piece) text() string {
 	return strings.TrimSpace(scalar(p.node))
 }
 
-// pieceOf is the first of these keys that a map has.
-func pieceOf(node *yaml.Node, path string, keys ...string) piece {
-	for _, key := range keys {
-		if value := child(node, key); value != nil && value.Kind == yaml.ScalarNode {
-			return piece{value, join(path, key)}
-		}
-	}
-	return piece{}
+// pieces are the fields of one reference in parts, by their roles.
+type pieces [roles]piece
+
+// A scribe writes what becomes of a field.
+type scribe interface {
+	// holds is whether the text of a field can be put in the place it stands.
+	holds(*yaml.Node) bool
+	write(p piece, to string)
 }
 
-// parts rewrites a reference in parts and returns the keys that belong to it.
+func (r *Rewriter) holds(*yaml.Node) bool { return true }
+
+func (r *Rewriter) write(p piece, to string) { r.change(p.node, to, p.path) }
+
+// parts rewrites the references in parts of a map and returns the keys that
+// belong to them.
 func (r *Rewriter) parts(node *yaml.Node, key, path string) map[string]bool {
-	if r.place.kind == inObject {
+	if r.place.kind == inObject && !namesImage(key) || r.place.kind == inSchema {
 		return nil
 	}
-	p := pieces{
-		registry: pieceOf(node, path, "registry", "hub"), repository: pieceOf(node, path, "repository"),
-		tag: pieceOf(node, path, "tag"), digest: pieceOf(node, path, "digest", "sha"),
+	return r.partsAmong(r, nodeFields(node), key, func(key string) piece { return piece{child(node, key), join(path, key)} })
+}
+
+// nodeFields is [fieldsOf] of a node.
+func nodeFields(node *yaml.Node) []field {
+	var fields []field
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if value := node.Content[i+1]; value.Kind == yaml.ScalarNode && value.Tag != "!!bool" {
+			fields = append(fields, field{node.Content[i].Value, piece{node: value}.text()})
+		}
 	}
-	if p.repository.node == nil && namesImage(key) {
-		p.repository = pieceOf(node, path, "name")
+	return fields
+}
+
+// partsAmong rewrites the references in parts among fields and returns the keys
+// of those it knows. One registry for several images is changed when all of
+// them are known.
+func (r *Rewriter) partsAmong(s scribe, fields []field, parent string, at func(key string) piece) map[string]bool {
+	found, _ := partsReader{parent: parent}.read(fields)
+	foreign := map[string]bool{}
+	for _, p := range found {
+		if _, ok := r.target(p); !ok {
+			foreign[p.fields[registryRole].key] = true
+		}
 	}
-	if readForm(p.repository.text()) == noReference || p.tag.text() == "" && p.digest.text() == "" || !r.knows(p) {
-		return nil
-	}
-	r.assemble(p)
 	done := map[string]bool{}
-	for _, one := range []piece{p.registry, p.repository, p.tag, p.digest} {
-		done[strings.TrimPrefix(strings.TrimPrefix(one.path, path), ".")] = true
+	for _, p := range found {
+		target, ok := r.target(p)
+		if registry := p.fields[registryRole]; !ok || registry.value != "" && foreign[registry.key] {
+			continue
+		}
+		var own pieces
+		for n, part := range p.fields {
+			if part.key != "" {
+				own[n] = at(part.key)
+				done[part.key] = true
+			}
+		}
+		assemble(s, own, target)
 	}
 	return done
 }
 
-func (p pieces) written() string {
-	return joined(p.registry.text(), p.repository.text(), p.tag.text(), p.digest.text())
-}
-
-func (r *Rewriter) knows(p pieces) bool {
-	normalized, err := ref.Normalize(p.written())
+// target is where a reference in parts leads, when that is known.
+func (r *Rewriter) target(p parts) (ref.Reference, bool) {
+	normalized, err := ref.Normalize(p.reference)
 	if err != nil {
-		return false
+		return ref.Reference{}, false
 	}
-	_, ok := r.Locate(normalized)
-	return ok
+	to, ok := r.Locate(normalized)
+	if !ok {
+		return ref.Reference{}, false
+	}
+	target, err := ref.Parse(to)
+	return target, err == nil
 }
 
 // assemble puts the new reference into the fields of the old one. Where they
 // have no place for a digest and it has no tag, they stay: see [Rewriter.leftIn].
-func (r *Rewriter) assemble(p pieces) {
-	normalized, err := ref.Normalize(p.written())
-	if err != nil {
+func assemble(s scribe, p pieces, target ref.Reference) {
+	tag, sum := p[tagRole], p[digestRole]
+	if tag.text() == "" && p[versionRole].text() != "" {
+		tag = p[versionRole]
+	}
+	registry, name, ok := nameParts(p, target)
+	before, _, both := strings.Cut(tag.text(), "@") // tag and digest in one field, or a digest where a tag stands
+	alone := !both && strings.HasPrefix(tag.text(), "sha256:")
+	hasSum := (both || alone || sum.node != nil) && target.Digest != ""
+	if !ok || target.Tag == "" && !hasSum || target.Tag != "" && tag.node == nil && !hasSum {
 		return
 	}
-	to, ok := r.Locate(normalized)
-	target, err := ref.Parse(to)
-	if !ok || err != nil || target.Tag == "" && p.digest.node == nil || target.Tag != "" && p.tag.node == nil && p.digest.node == nil {
-		return
-	}
-	name := target.Name()
-	if registry := p.registry.text(); registry != "" {
-		r.change(p.registry.node, target.Host, p.registry.path)
-		if !strings.HasPrefix(p.repository.text(), registry+"/") {
-			name = target.Repository
+	for _, one := range p {
+		if one.node != nil && !s.holds(one.node) {
+			return
 		}
 	}
-	r.change(p.repository.node, name, p.repository.path)
-	if target.Tag != "" && p.tag.node != nil {
-		r.change(p.tag.node, target.Tag, p.tag.path)
+	if p[registryRole].text() != "" {
+		s.write(p[registryRole], registry)
 	}
-	if p.digest.node == nil {
+	for n, text := range name {
+		if text != "" {
+			s.write(p[n], text)
+		}
+	}
+	switch {
+	case both:
+		s.write(tag, before+"@"+target.Digest.String())
+	case alone:
+		s.write(tag, target.Digest.String())
+	case target.Tag != "" && tag.node != nil:
+		s.write(tag, target.Tag)
+	}
+	if sum.node == nil {
 		return
 	}
-	sum := target.Digest.String()
-	if old := p.digest.text(); old != "" && !strings.Contains(old, ":") || old == "" && strings.HasSuffix(p.digest.path, "sha") {
-		sum = target.Digest.Encoded() // as it is written there
+	to := target.Digest.String()
+	if old := sum.text(); old != "" && !strings.Contains(old, ":") || old == "" && strings.HasSuffix(sum.path, "sha") {
+		to = target.Digest.Encoded() // as it is written there
 	}
-	r.change(p.digest.node, sum, p.digest.path)
+	s.write(sum, to)
+}
+
+// nameParts is what the fields of registry, repository and image are to say.
+func nameParts(p pieces, target ref.Reference) (registry string, name [roles]string, ok bool) {
+	repository, image := p[repositoryRole].text(), p[imageRole].text()
+	rest := target.Name()
+	if own := p[registryRole].text(); own != "" && !strings.HasPrefix(repository+image, own+"/") {
+		rest = target.Repository
+	}
+	switch {
+	case repository == "":
+		name[imageRole] = rest
+	case image == "":
+		name[repositoryRole] = rest
+	default:
+		at := strings.LastIndex(rest, "/")
+		if at < 0 {
+			return "", name, false
+		}
+		name[repositoryRole], name[imageRole] = rest[:at], rest[at+1:]
+	}
+	return target.Host, name, true
 }
 
 // tabled rewrites the references in parts that the table of kinds knows.
@@ -119,43 +181,29 @@ func (r *Rewriter) tabled(node *yaml.Node, apiVersion, kind string) {
 		return piece{found, path}
 	}
 	for _, row := range kinds() {
-		if row.Group != group || row.Kind != kind || at(row.Image).text() != "" {
+		if row.Group != group || row.Kind != kind || row.Image != row.Tag && at(row.Image).text() != "" {
 			continue
 		}
-		p := pieces{registry: at(row.Registry), repository: at(row.Repository), tag: at(row.Tag), digest: at(row.Digest)}
-		if p.repository.text() != "" && r.knows(p) {
-			r.assemble(p)
+		var p pieces
+		p[registryRole], p[repositoryRole], p[tagRole], p[digestRole] = at(row.Registry), at(row.Repository), at(row.Tag), at(row.Digest)
+		known := parts{reference: joined(p[registryRole].text(), p[repositoryRole].text(), p[tagRole].text(), p[digestRole].text())}
+		if target, ok := r.target(known); ok && p[repositoryRole].text() != "" {
+			assemble(r, p, target)
 		}
 	}
 }
 
 // environmentParts rewrites references in parts among variables and returns the
-// names of those that hold the repository. Programs join them, and few would take a
+// names of those that belong to them. Programs join them, and few would take a
 // digest.
 func (r *Rewriter) environmentParts(node *yaml.Node, path string) map[string]bool {
-	var env []any
-	if err := node.Decode(&env); err != nil {
-		return nil
-	}
-	f := Finder{place: r.place}
-	f.environmentParts(env, path)
-	names := map[string]bool{}
-	for _, use := range f.Uses {
-		if _, ok := r.Locate(use.Normalized); !ok {
-			continue
-		}
-		name := strings.TrimSuffix(strings.TrimPrefix(use.Path, path+"["), "].value")
-		names[name] = true
-		base, _ := trimAny(name, "_REPOSITORY", "_REPO", "_NAME", "")
-		p := pieces{registry: variable(node, path, base+"_REGISTRY"), repository: variable(node, path, name), tag: variable(node, path, base+"_TAG")}
-		if p.tag.text() == "" {
-			p.tag = variable(node, path, base+"_VERSION")
-		}
-		if p.repository.node != nil {
-			r.assemble(p)
+	var fields []field
+	for _, item := range node.Content {
+		if name := scalar(child(item, "name")); name != "" {
+			fields = append(fields, field{name, variable(node, path, name).text()})
 		}
 	}
-	return names
+	return r.partsAmong(r, fields, "", func(name string) piece { return variable(node, path, name) })
 }
 
 // variable is the value of one of a container's variables.

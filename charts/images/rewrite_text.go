@@ -23,6 +23,10 @@ func (r *Rewriter) text(node *yaml.Node, key, path string) {
 		r.change(node, to, path)
 		return
 	}
+	if to, ok := r.several(node.Value, key, path); ok {
+		r.change(node, to, path)
+		return
+	}
 	if r.place.kind != inObject && r.place.kind != inSchema && holdsStructure(key, node.Value) {
 		node.Value = r.structure(node.Value, path)
 	}
@@ -60,6 +64,36 @@ func (r *Rewriter) locate(text, key, path string) (string, bool) {
 		r.Similar = append(r.Similar, r.use(written, normalized, Candidate, path))
 	}
 	return strings.Replace(text, written, to, 1), ok
+}
+
+// listItem is one of several texts, perhaps with a name: 3.8=shop/broker:1.0.
+var listItem = regexp.MustCompile(`([^\s,;=]+=)?([^\s,;=]+)`)
+
+// several rewrites a text under a key that says image and that lists references
+// and nothing else.
+func (r *Rewriter) several(text, key, path string) (string, bool) {
+	if !namesImage(key) {
+		return "", false
+	}
+	items := listItem.FindAllStringSubmatchIndex(text, -1)
+	if strings.Trim(listItem.ReplaceAllString(text, ""), " \t\r\n,;") != "" {
+		return "", false
+	}
+	var out strings.Builder
+	end := 0
+	for _, at := range items {
+		reference := text[at[4]:at[5]]
+		if form := readForm(reference); form != numbered && form < shortTagged {
+			return "", false
+		}
+		to, ok := r.locate(reference, key, path)
+		if !ok {
+			to = reference
+		}
+		out.WriteString(text[end:at[4]] + to)
+		end = at[5]
+	}
+	return out.String() + text[end:], end > 0
 }
 
 // shellFlag is a flag with its value in the text of a command for a shell:
@@ -152,10 +186,7 @@ type edit struct {
 func (s *structure) walk(node *yaml.Node, key, path string) {
 	switch node.Kind {
 	case yaml.MappingNode:
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			name := node.Content[i].Value
-			s.walk(node.Content[i+1], name, join(path, name))
-		}
+		s.mapping(node, key, path)
 	case yaml.SequenceNode:
 		for i, item := range node.Content {
 			s.walk(item, key, itemPath(path, item, i))
@@ -165,20 +196,46 @@ func (s *structure) walk(node *yaml.Node, key, path string) {
 	}
 }
 
+func (s *structure) mapping(node *yaml.Node, key, path string) {
+	fields, at := nodeFields(node), func(key string) piece { return piece{child(node, key), s.path + "/" + join(path, key)} }
+	done := s.rewriter.partsAmong(s, fields, key, at)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		name, value := node.Content[i].Value, node.Content[i+1]
+		switch {
+		case done[name]:
+		case name == "value" && value.Kind == yaml.ScalarNode && scalar(child(node, "name")) != "":
+			s.walk(value, scalar(child(node, "name")), join(path, name))
+		default:
+			s.walk(value, name, join(path, name))
+		}
+	}
+}
+
+// holds is whether the text of a field stands in the text as it is.
+func (s *structure) holds(node *yaml.Node) bool {
+	_, ok := s.find(node)
+	return ok && node.Tag != "!!null"
+}
+
+func (s *structure) write(p piece, to string) {
+	begin, ok := s.find(p.node)
+	if !ok || p.node.Value == to {
+		return
+	}
+	s.rewriter.note(p.path, p.node.Value, to)
+	s.edits = append(s.edits, edit{begin, begin + len(p.node.Value), to})
+}
+
 func (s *structure) scalar(node *yaml.Node, key, path string) {
 	if node.Tag != "!!str" {
 		return
 	}
-	begin, ok := s.find(node)
-	if !ok {
+	if !s.holds(node) {
 		return
 	}
-	to, ok := s.rewriter.whole(node.Value, key, path)
-	if !ok || to == node.Value {
-		return
+	if to, ok := s.rewriter.whole(node.Value, key, path); ok {
+		s.write(piece{node, path}, to)
 	}
-	s.rewriter.note(path, node.Value, to)
-	s.edits = append(s.edits, edit{begin, begin + len(node.Value), to})
 }
 
 // find is where the value of a scalar stands in the text, byte for byte. One
