@@ -49,6 +49,12 @@ func openArchive(l Location) (*localPlace, error) {
 	if p.index, err = blobs.readTop(place); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+	if !p.isVolume() {
+		err = p.readDelta()
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
 	return p, nil
 }
 

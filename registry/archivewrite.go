@@ -23,6 +23,7 @@ type archiveTarget struct {
 	*cargo
 	path    string
 	partial *os.File
+	delta   *Delta // nil: nothing is left out
 }
 
 // createArchive begins an archive. With keep, what is in the file now will be in
@@ -137,7 +138,7 @@ func (t *archiveTarget) write(ctx context.Context) error {
 	if len(index.Manifests) == 0 {
 		return &ContentError{Ref: t.place, Reason: "nothing was tagged, so there is nothing to write"}
 	}
-	plan, err := planArchive(ctx, index, t, t.place, t.findSupply)
+	plan, err := t.plan(ctx)
 	if err != nil {
 		return err
 	}

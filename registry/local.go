@@ -32,6 +32,7 @@ type localPlace struct {
 	place string // printed
 	index ocispec.Index
 	blobs blobStore
+	delta *Delta // nil for a place that is none
 }
 
 func (p *localPlace) name() string { return p.place }

@@ -25,10 +25,19 @@ const (
 // groups need stands in the first. Layers that all who name them call foreign are
 // told too: they may be missing.
 func archiveOrder(ctx context.Context, index ocispec.Index, fetcher content.Fetcher, place string) (order []ocispec.Descriptor, foreign map[digest.Digest]bool, err error) {
+	w, err := walkArchive(ctx, index, fetcher, place)
+	if err != nil {
+		return nil, nil, err
+	}
+	return w.found, w.foreign, nil
+}
+
+// walkArchive finds the order with what it was made of.
+func walkArchive(ctx context.Context, index ocispec.Index, fetcher content.Fetcher, place string) (*orderWalk, error) {
 	w := &orderWalk{fetcher: fetcher, place: place, group: map[digest.Digest]int{}, foreign: map[digest.Digest]bool{}, seen: map[visit]bool{}}
 	for _, desc := range index.Manifests {
 		if err := w.walk(ctx, entry(desc, ""), isAttachment(nameOf(desc))); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	slices.SortFunc(w.found, func(a, b ocispec.Descriptor) int {
@@ -37,7 +46,7 @@ func archiveOrder(ctx context.Context, index ocispec.Index, fetcher content.Fetc
 		}
 		return strings.Compare(a.Digest.String(), b.Digest.String())
 	})
-	return w.found, w.foreign, nil
+	return w, nil
 }
 
 // visit is a manifest and whether it was reached as an attachment.

@@ -16,8 +16,11 @@ import (
 	"waybill/internal/ref"
 )
 
-// blame says of a failure to read which volume it is in.
+// blame says of a failure to read which volume it is in, or that it was left out.
 func (p *localPlace) blame(rc io.ReadCloser, desc ocispec.Descriptor, err error) (io.ReadCloser, error) {
+	if err != nil && p.delta.leaves(desc.Digest) {
+		return nil, p.leftOutError(desc)
+	}
 	set, ok := p.blobs.(*volumeSet)
 	if !ok {
 		return rc, err

@@ -123,7 +123,11 @@ func (g *volumeGathering) open(l Location, partial bool) (*localPlace, error) {
 	if err != nil {
 		return nil, errors.Join(err, g.close())
 	}
-	return &localPlace{place: place, index: index, blobs: set}, nil
+	p := &localPlace{place: place, index: index, blobs: set}
+	if err := p.readDelta(); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	return p, nil
 }
 
 func lists(index ocispec.Index, root digest.Digest) bool {
@@ -308,6 +312,8 @@ type Volumes struct {
 	Name    string // that the root has in it; may be empty
 	Files   []VolumeFile
 	Missing []int // numbers of those that are not at hand
+
+	set string // as volumeTable.set; may be empty
 }
 
 // A VolumeFile is a volume that is at hand.
@@ -315,6 +321,7 @@ type VolumeFile struct {
 	Number int
 	Path   string
 	Size   int64
+	SHA256 string // of the file, 64 digits; empty for one that was only opened
 }
 
 func (s *volumeSet) describe() *Volumes {

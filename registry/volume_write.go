@@ -1,0 +1,471 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+
+	"waybill/internal/tarball"
+)
+
+// ArchiveOptions say how [Client.CreateArchive] writes an archive. The zero value
+// is a whole one in one file.
+type ArchiveOptions struct {
+	// Split is how large a volume may be; 0 writes no volumes.
+	Split int64
+	// Volume is the number of the only one that is written; 0 writes all.
+	Volume int
+	// Overwrite replaces volumes of something else.
+	Overwrite bool
+	// Delta leaves out what its bases hold; nil for nothing.
+	Delta *Delta
+	// OnVolume is told of each volume once it is there; kept says that it was there
+	// before. Nil for nobody.
+	OnVolume func(f VolumeFile, of int, kept bool)
+}
+
+// CreateArchive opens an archive for writing, as [Client.Create] does, in volumes
+// and without what a base holds when it is asked to. Volumes are written one after
+// the other and each has its name once it is whole; those of the same set that are
+// there already are checked and stay.
+//
+// Errors: those of Create; on Commit also *SplitError, and *VolumesError for a
+// number that the set has not got.
+func (c *Client) CreateArchive(_ context.Context, l Location, opts ArchiveOptions) (*Destination, error) {
+	if l.Kind != Archive {
+		return nil, &LocationError{Input: l.String(), Reason: "is no archive", Meant: l.Path + ".tar"}
+	}
+	if err := notVolume(l); err != nil {
+		return nil, err
+	}
+	if opts.Split == 0 {
+		t, err := createArchive(l, false)
+		if err != nil {
+			return nil, err
+		}
+		t.delta = opts.Delta
+		return &Destination{Location: l, target: t}, nil
+	}
+	cargo := newCargo()
+	t := &volumeTarget{archiveTarget: &archiveTarget{path: l.Path, cargo: cargo, staged: staged{place: placeName(l), into: cargo}, delta: opts.Delta}, opts: opts}
+	if isDirectory(l.Path) {
+		return nil, &LocationError{Input: l.String(), Reason: "is a folder, not an archive"}
+	}
+	if err := t.look(); err != nil {
+		return nil, err
+	}
+	return &Destination{Location: l, target: t}, nil
+}
+
+// Volumes are the volumes that were written or found whole, once the destination
+// is committed; nil for a destination without.
+func (d *Destination) Volumes() *Volumes {
+	t, ok := d.target.(*volumeTarget)
+	if !ok {
+		return nil
+	}
+	return t.result
+}
+
+// volumeTarget is an archive that is written in volumes.
+type volumeTarget struct {
+	*archiveTarget
+	opts   ArchiveOptions
+	there  []string      // paths of volumes that lie there
+	held   ocispec.Index // what they hold
+	result *Volumes
+}
+
+// look finds out what is there.
+func (t *volumeTarget) look() error {
+	paths, err := volumesAt(t.path)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", t.place, plainPathError(err))
+	}
+	t.there = paths
+	g := gatherVolumes(t.path, paths)
+	defer g.close() // they were only read from
+	if of := g.reference(); of != nil {
+		t.held, err = readIndex(of.index, t.place)
+	}
+	return err
+}
+
+// Resolve finds what was tagged, and the roots that the volumes there have, so
+// that nobody replaces them without knowing. What hangs on them goes with them.
+func (t *volumeTarget) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
+	desc, err := t.archiveTarget.Resolve(ctx, reference)
+	if errors.Is(err, errdef.ErrNotFound) && !isAttachment(reference) {
+		if held, ok := findNamed(t.held, reference); ok {
+			return held, nil
+		}
+	}
+	return desc, err
+}
+
+func (t *volumeTarget) abort() error { return t.close() }
+
+func (t *volumeTarget) commit(ctx context.Context) error {
+	err := t.writeAll(ctx)
+	if closeErr := t.close(); err == nil {
+		err = closeErr
+	}
+	if err != nil && !isOurs(err) && ctx.Err() == nil {
+		err = fmt.Errorf("writing %s: %w", t.place, plainPathError(err))
+	}
+	return err
+}
+
+func (t *volumeTarget) writeAll(ctx context.Context) error {
+	s, err := t.planSet(ctx)
+	if err != nil {
+		return err
+	}
+	total := len(s.plan.parts)
+	if t.opts.Volume > total {
+		return &VolumesError{Archive: t.path, Total: total, Volumes: []VolumeProblem{{
+			Number: t.opts.Volume, Path: volumePath(t.path, t.opts.Volume), stray: true,
+			Reason: fmt.Sprintf("there is none: at %s, %d make the set", FormatSplit(t.opts.Split), total),
+		}}}
+	}
+	if err := t.guard(s, total); err != nil {
+		return err
+	}
+	t.result = &Volumes{Archive: t.path, Total: total, Split: t.opts.Split, Root: s.plan.base.Root, Name: s.plan.base.Name, set: s.set}
+	s.passOver(t.opts.Volume)
+	for n := 1; n <= total; n++ {
+		if t.opts.Volume != 0 && n != t.opts.Volume {
+			t.result.Missing = append(t.result.Missing, n)
+			continue
+		}
+		if err := t.one(ctx, s, n); err != nil {
+			return err
+		}
+	}
+	return t.removeStrays(total)
+}
+
+// one sees to it that a volume is there.
+func (t *volumeTarget) one(ctx context.Context, s *plannedSet, number int) error {
+	path := volumePath(t.path, number)
+	kept := s.isWhole(ctx, path, number)
+	if kept {
+		s.skip(number)
+	} else if err := t.writeVolume(ctx, s, number, path); err != nil {
+		return err
+	}
+	f := VolumeFile{Number: number, Path: path}
+	var err error
+	if f.Size, f.SHA256, err = hashFile(ctx, path); err != nil {
+		return err
+	}
+	t.result.Files = append(t.result.Files, f)
+	if t.opts.OnVolume != nil {
+		t.opts.OnVolume(f, len(s.plan.parts), kept)
+	}
+	return nil
+}
+
+func (t *volumeTarget) writeVolume(ctx context.Context, s *plannedSet, number int, path string) error {
+	plan, err := s.tarPlan(number)
+	if err != nil {
+		return err
+	}
+	finish := func(file *os.File) error { return s.writeSums(number, plan, file) }
+	return writeTarFile(ctx, path, plan, t.concurrency, finish)
+}
+
+// writeTarFile writes a planned tar beside its place and renames it. finish is
+// called with the file when all of it is written.
+func writeTarFile(ctx context.Context, path string, plan *tarPlan, concurrency int, finish func(*os.File) error) error {
+	t := &archiveTarget{path: path, cargo: newCargo(), staged: staged{place: path}}
+	if err := t.reserve(); err != nil {
+		return err
+	}
+	err := t.partial.Truncate(plan.tar.Size())
+	if err == nil {
+		err = (&tarWriter{plan: plan, file: t.partial, place: path}).write(ctx, concurrency)
+	}
+	if err == nil {
+		err = finish(t.partial)
+	}
+	if err == nil {
+		err = t.partial.Sync()
+	}
+	if err == nil {
+		err = t.rename()
+	}
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, t.dropPartial())
+}
+
+// guard refuses to replace what is not of the same root.
+func (t *volumeTarget) guard(s *plannedSet, total int) error {
+	if t.opts.Overwrite {
+		return nil
+	}
+	for _, path := range t.there {
+		_, number, _ := archiveOf(path)
+		if t.opts.Volume != 0 && number != t.opts.Volume {
+			continue
+		}
+		reason := ""
+		v, err := openVolume(path)
+		switch {
+		case err != nil && number <= total && isTorn(err):
+			continue // one of ours that was damaged
+		case err != nil:
+			reason = "is no volume of an archive"
+		case v.table.Root != s.plan.base.Root:
+			reason = "is a volume of " + v.table.Root.String() + ", not of " + s.plan.base.Root.String()
+		}
+		if v != nil {
+			_ = v.blobs.Close() // it was only read from
+		}
+		if reason != "" {
+			return &LocationError{Input: path, Reason: reason + ", and is left alone; --overwrite replaces it", Err: os.ErrExist}
+		}
+	}
+	return nil
+}
+
+// isTorn says whether a file that is no volume may have been one.
+func isTorn(err error) bool { return as[*ContentError](err) }
+
+// removeStrays takes away volumes of an earlier, larger set.
+func (t *volumeTarget) removeStrays(total int) error {
+	if t.opts.Volume != 0 {
+		return nil
+	}
+	var all []error
+	for _, path := range t.there {
+		if _, number, _ := archiveOf(path); number > total {
+			all = append(all, os.Remove(path))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// plannedSet is a set of volumes before it is written.
+type plannedSet struct {
+	plan     volumePlan
+	set      string // as volumeTable.set
+	index    []byte
+	data     map[digest.Digest][]byte // blobs that are at hand
+	supplies map[digest.Digest]supply
+}
+
+// planSet plans the volumes of everything that was tagged.
+func (t *volumeTarget) planSet(ctx context.Context) (*plannedSet, error) {
+	c, err := t.contents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	root, err := rootOf(c.index, t.place)
+	if err != nil {
+		return nil, err
+	}
+	s := &plannedSet{index: c.indexData, data: c.data, supplies: c.supplies}
+	base := volumeTable{Split: t.opts.Split, Root: root.Digest, Name: nameOf(root), Index: digest.FromBytes(c.indexData)}
+	if s.plan, err = assignVolumes(c.blobs, base, int64(len(c.indexData))); err != nil {
+		return nil, err
+	}
+	s.set = s.plan.table(1).set()
+	return s, nil
+}
+
+// rootOf is the one root of what is written.
+func rootOf(index ocispec.Index, place string) (ocispec.Descriptor, error) {
+	var all []ocispec.Descriptor
+	for _, desc := range index.Manifests {
+		if name := nameOf(desc); name != "" && !isAttachment(name) {
+			all = append(all, desc)
+		}
+	}
+	if len(all) == 0 { // kept by its digest
+		for _, desc := range index.Manifests {
+			if nameOf(desc) == "" {
+				all = append(all, desc)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return ocispec.Descriptor{}, &ContentError{Ref: place, Reason: "nothing was tagged, so there is nothing to write"}
+	}
+	return all[0], nil
+}
+
+// tarPlan is the tar of one volume.
+func (s *plannedSet) tarPlan(number int) (*tarPlan, error) {
+	table := s.plan.table(number)
+	tableData, err := marshalVolume(table)
+	if err != nil {
+		return nil, err
+	}
+	p := &tarPlan{}
+	if err := errors.Join(p.addData(layoutFile, layoutFileBytes()), p.addData(indexFile, s.index), p.addData(volumeFile, tableData)); err != nil {
+		return nil, err
+	}
+	cut := false
+	for _, part := range table.Contents {
+		planned := tarPart{Planned: tarball.Planned{Name: part.entry(), Size: part.bytes()}}
+		if data, ok := s.data[part.Digest]; ok {
+			planned.data = data[part.Offset : part.Offset+part.bytes()]
+		} else {
+			planned.blob = ocispec.Descriptor{Digest: part.Digest, Size: part.Size}
+			planned.from, planned.supply = part.Offset, s.supplyOf(part)
+		}
+		if err := p.add(planned); err != nil {
+			return nil, err
+		}
+		cut = cut || part.Piece != 0
+	}
+	if !cut {
+		return p, nil
+	}
+	// The checksums take their place when the pieces are there.
+	sums, err := sumPieces(table.Contents, func(volumePart) (io.Reader, error) { return bytes.NewReader(nil), nil })
+	if err != nil {
+		return nil, err
+	}
+	return p, p.addData(piecesFile, sums)
+}
+
+// supplyOf is where a part is read; a blob is done when its last piece is.
+func (s *plannedSet) supplyOf(p volumePart) supply {
+	o := s.supplies[p.Digest]
+	if p.Piece > 1 {
+		o.started = func() {}
+	}
+	if p.Offset+p.bytes() < p.Size {
+		o.done = func() {}
+	}
+	return o
+}
+
+// writeSums hashes the pieces as they are in the file.
+func (s *plannedSet) writeSums(number int, plan *tarPlan, file *os.File) error {
+	at := map[string]tarball.Planned{}
+	for _, part := range plan.parts {
+		at[part.Name] = part.Planned
+	}
+	place, ok := at[piecesFile]
+	if !ok {
+		return nil
+	}
+	sums, err := sumPieces(s.plan.table(number).Contents, func(p volumePart) (io.Reader, error) {
+		return io.NewSectionReader(file, at[p.entry()].Offset, p.bytes()), nil
+	})
+	if err != nil {
+		return err
+	}
+	if int64(len(sums)) != place.Size {
+		return fmt.Errorf("%s has %d bytes, and %d were planned", piecesFile, len(sums), place.Size)
+	}
+	_, err = file.WriteAt(sums, place.Offset)
+	return err
+}
+
+// isWhole says whether a volume of this set lies at a path, every byte as it
+// should be.
+func (s *plannedSet) isWhole(ctx context.Context, path string, number int) bool {
+	v, err := openVolume(path)
+	if err != nil {
+		return false
+	}
+	defer v.blobs.Close() // it was only read from
+	return v.set == s.set && v.table.Number == number && v.check(ctx, func(int) {}) == nil
+}
+
+// skip tells who waits for the parts of a volume that nothing is to be done.
+func (s *plannedSet) skip(number int) {
+	for _, p := range s.plan.parts[number-1] {
+		o, ok := s.supplies[p.Digest]
+		if !ok {
+			continue
+		}
+		o = s.supplyOf(p)
+		o.read(int(p.bytes()))
+		o.done()
+	}
+}
+
+// passOver skips all volumes but one; none when it is 0.
+func (s *plannedSet) passOver(only int) {
+	for i := range s.plan.parts {
+		if only != 0 && i+1 != only {
+			s.skip(i + 1)
+		}
+	}
+}
+
+// contents is what an archive will hold, in order.
+type contents struct {
+	index     ocispec.Index
+	indexData []byte
+	blobs     []groupedBlob
+	data      map[digest.Digest][]byte
+	supplies  map[digest.Digest]supply
+}
+
+// contents finds everything that was tagged, and where each blob of it comes
+// from. What a delta leaves out is not in it, and what it says of itself is.
+func (t *archiveTarget) contents(ctx context.Context) (contents, error) {
+	c := contents{index: t.index(), data: map[digest.Digest][]byte{}, supplies: map[digest.Digest]supply{}}
+	w, err := walkArchive(ctx, c.index, t, t.place)
+	if err != nil {
+		return c, err
+	}
+	if t.delta != nil {
+		desc, data, err := t.delta.encode()
+		if err != nil {
+			return c, err
+		}
+		c.index = t.delta.mark(c.index, desc)
+		c.data[desc.Digest] = data
+		c.blobs = append(c.blobs, groupedBlob{desc, groupManifests})
+	}
+	if c.indexData, err = writeIndex(c.index); err != nil {
+		return c, err
+	}
+	var absent []error
+	for _, desc := range w.found {
+		o, ok := t.findSupply(desc)
+		switch {
+		case t.delta.leaves(desc.Digest):
+		case ok:
+			c.supplies[desc.Digest] = o
+			c.blobs = append(c.blobs, groupedBlob{desc, w.group[desc.Digest]})
+		case !w.foreign[desc.Digest]:
+			absent = append(absent, missing(t.place, desc))
+		}
+	}
+	return c, errors.Join(absent...)
+}
+
+// hashFile reads a file for its size and SHA-256.
+func hashFile(ctx context.Context, path string) (int64, string, error) {
+	f, size, err := openRegular(filepath.Clean(path))
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close() // it was only read from
+	sum := digest.SHA256.Digester()
+	if _, err := io.CopyBuffer(struct{ io.Writer }{sum.Hash()}, tellingReader{ctx, f, func(int) {}}, make([]byte, 256<<10)); err != nil {
+		return 0, "", plainPathError(err)
+	}
+	return size, sum.Digest().Encoded(), nil
+}
+
+// HashFile gives the size and the SHA-256 of a file that was written, 64 digits.
+func HashFile(ctx context.Context, path string) (int64, string, error) { return hashFile(ctx, path) }
