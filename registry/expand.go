@@ -201,7 +201,7 @@ func (x *Expansion) checkTags(ctx context.Context, opts ExpandOptions) error {
 				continue
 			}
 			if err := opts.MayMove(ctx, dst, p.Ref.Tag, p.Root); err != nil {
-				refused = append(refused, fmt.Errorf("%s: %w", r.loc, err))
+				refused = append(refused, err)
 			}
 		}
 	}
@@ -210,13 +210,19 @@ func (x *Expansion) checkTags(ctx context.Context, opts ExpandOptions) error {
 
 // Compare says what Run would do, and writes nothing. What would be taken over
 // within the registry counts as copied.
+//
+// Errors are those of [CopyPlan.Compare], and those of MayMove, joined.
 func (x *Expansion) Compare(ctx context.Context, opts ExpandOptions) (ExpandResult, error) {
-	return x.run(ctx, opts, func(ctx context.Context, r *expandedRepository, opts ExpandOptions) (CopyResult, error) {
+	result, err := x.run(ctx, opts, func(ctx context.Context, r *expandedRepository, opts ExpandOptions) (CopyResult, error) {
 		if err := r.look(ctx, x.client); err != nil {
 			return CopyResult{}, err
 		}
 		return r.part.Compare(ctx, x.client, r.loc, opts.CopyOptions)
 	})
+	if err != nil {
+		return result, err
+	}
+	return result, x.checkTags(ctx, opts)
 }
 
 // Run brings everything to its place: in each repository as [Copy] does, then

@@ -30,6 +30,11 @@ version. What is there already is not sent again; the tag is set last.
   bundle copy oci://vendor.example/shop:1.0.0 oci://harbor.site/mirror/shop
   bundle copy oci://vendor.example/shop:1.0.0 shop-1.0.0.tar --key vendor.pub
   bundle copy shop-1.0.0.tar oci://a.site/shop oci://b.site/shop
+  bundle copy shop-1.0.0.tar oci://a.site/mirror/shop --expand a.site/mirror
+
+--expand PREFIX gives every image and chart a repository of its own beside the
+copy: PREFIX/docker.io/library/nginx:1.27. All names are found, and looked at,
+before the first upload; blobs are taken over from the copy, not sent again.
 
 With a policy the source must satisfy it before anything is written, and each
 target before its tag is set. Where a registry denies the look-up of signatures,
@@ -43,7 +48,7 @@ corrupt or incomplete, 9 some of several destinations failed, 10 not reachable.`
 			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be copied and write nothing"},
 			&cli.BoolFlag{Name: "overwrite", Usage: "move a version's tag that names other content"},
 			&cli.BoolFlag{Name: "allow-missing", Usage: "with a policy too, go on where it cannot be known whether something is signed"},
-			anchorFlag(), foreignFlag(),
+			anchorFlag(), foreignFlag(), expandFlag(),
 		}, flags.Policy(), flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
 			opts, err := copyOptionsFrom(c)
@@ -69,6 +74,7 @@ type copyOptions struct {
 	allowMissing bool
 	anchorTags   bool
 	foreign      string // what becomes of layers that may not be given on; empty: nobody said
+	expand       string // prefix of a mirror; empty: none
 	form         flags.Form
 }
 
@@ -84,6 +90,9 @@ func copyOptionsFrom(c *cli.Context) (copyOptions, error) {
 	if opts.foreign, err = foreignChoice(c); err != nil {
 		return opts, err
 	}
+	if opts.expand, err = expandPrefix(c); err != nil {
+		return opts, err
+	}
 	if c.Args().Len() < 2 {
 		return opts, &flags.UsageError{
 			Message: fmt.Sprintf("`bundle copy` takes a source and at least one destination, got %d arguments", c.Args().Len()),
@@ -95,7 +104,7 @@ func copyOptionsFrom(c *cli.Context) (copyOptions, error) {
 		return opts, err
 	}
 	opts.from, opts.to = all[0], all[1:]
-	if opts.settings, err = flags.RegistrySettings(c, all...); err != nil {
+	if opts.settings, err = flags.RegistrySettings(c, append(prefixLocation(opts.expand), all...)...); err != nil {
 		return opts, err
 	}
 	opts.policy, err = flags.LoadPolicy(c, c.StringSlice("key"))
@@ -130,7 +139,14 @@ func runCopy(ctx context.Context, opts copyOptions, out io.Writer, talk *ui.Talk
 	if err := c.read(ctx); err != nil {
 		return err
 	}
-	return c.toAll(ctx, destinations, out)
+	x, err := c.expansion(destinations)
+	if err != nil {
+		return err
+	}
+	if x != nil {
+		x.warn(talk)
+	}
+	return c.toAll(ctx, destinations, x, out)
 }
 
 // destinations names what is copied at every place, before any of them is

@@ -14,12 +14,16 @@ import (
 )
 
 // toAll copies to one place after the other and goes on past those that fail.
-func (c copier) toAll(ctx context.Context, destinations []destination, out io.Writer) error {
+func (c copier) toAll(ctx context.Context, destinations []destination, x *expander, out io.Writer) error {
 	if err := c.probe(ctx, destinations); err != nil {
+		return err
+	}
+	if err := x.check(ctx, c); err != nil {
 		return err
 	}
 	result := c.result()
 	var failed []error
+	var holders []destination
 	for i, d := range destinations {
 		at, err := c.toOne(ctx, d)
 		if err != nil {
@@ -28,7 +32,7 @@ func (c copier) toAll(ctx context.Context, destinations []destination, out io.Wr
 			if len(destinations) > 1 {
 				c.talk.Warnf("not copied to %s: %v", d.loc, err)
 			}
-		} else if c.form == flags.Text {
+		} else if holders = append(holders, d); c.form == flags.Text {
 			if _, err := fmt.Fprintln(out, at.Reference); err != nil {
 				return err
 			}
@@ -38,12 +42,19 @@ func (c copier) toAll(ctx context.Context, destinations []destination, out io.Wr
 			break
 		}
 	}
+	of := len(destinations)
+	if x != nil {
+		of++
+	}
+	if err := c.expandAll(ctx, x, holders, out, &result); err != nil {
+		failed = append(failed, err)
+	}
 	if c.form == flags.JSON {
 		if err := ui.JSON(out, result); err != nil {
 			return err
 		}
 	}
-	return someFailed(failed, len(destinations))
+	return someFailed(failed, of)
 }
 
 // probe finds out whether all destinations can be written to, before one of them

@@ -15,6 +15,7 @@ type copyResult struct {
 	Content      registry.Amount         `json:"content"` // all that is to be at each destination
 	Undetermined []registry.Undetermined `json:"undetermined"`
 	Destinations []copiedTo              `json:"destinations"`
+	Expanded     *expandedTo             `json:"expanded,omitempty"` // with --expand
 }
 
 // copiedTo is what became of one destination.

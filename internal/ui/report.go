@@ -149,6 +149,7 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		override    *registry.OverrideError
 		targets     *registry.TargetsError
 		volumes     *registry.VolumesError
+		placement   *registry.PlacementError
 	)
 	switch {
 	case errors.As(err, &volumes):
@@ -159,6 +160,8 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		return ExitUsage, "an override is UPSTREAM=CACHE, each HOST or HOST/PATH", true
 	case errors.As(err, &targets):
 		return ExitNotFound, strings.Join(append([]string{"once they are there and may be written to, run the same command again"}, targets.Commands()...), "\n"), true
+	case errors.As(err, &placement):
+		return ExitUsage, "name a prefix at a registry that takes longer paths", true
 	case errors.As(err, &tag):
 		return ExitUsage, "", true
 	case errors.As(err, &location):
@@ -261,12 +264,15 @@ func ofBundle(_ string, err error) (int, string, bool) {
 		newer   *bundle.NewerError
 		roles   *bundle.UnknownRoleError
 
+		expand     *bundle.ExpandError
 		version    *bundle.VersionError
 		annotation *bundle.AnnotationError
 	)
 	switch {
 	case errors.As(err, &file):
 		return ExitUsage, "", true
+	case errors.As(err, &expand):
+		return ExitFailed, "where names are too long, a shorter prefix helps; the bundle itself can be copied without --expand", true
 	case errors.As(err, &version), errors.As(err, &annotation):
 		return ExitUsage, "", true
 	case errors.Is(err, bundle.ErrNoVersion):
