@@ -119,11 +119,27 @@ func conventions() map[string]convention {
 		},
 		"a registry and tag that maps around say": {
 			config("values", `{"global": {"hub": "docker.io/mesh", "tag": "1.24.0", "proxy": {"image": "proxy", "level": "warning"}, "init": {"image": "proxy-init", "tag": "2.0"}}}`),
-			[]string{"candidate docker.io/mesh/proxy-init:2.0", "candidate docker.io/mesh/proxy:1.24.0"},
+			[]string{"candidate docker.io/mesh/proxy:1.24.0", "recognised docker.io/mesh/proxy-init:2.0"},
 		},
 		"a base and components": {
 			config("images.yaml", "base: quay.io/data\ncomponents:\n  server: {tag: v1.29, image: server}\n"),
-			[]string{"candidate quay.io/data/server:v1.29"},
+			[]string{"recognised quay.io/data/server:v1.29"},
+		},
+		"a registry for all containers of a custom resource": {
+			resource("containerRegistry: quay.io\napi: {image: {name: shop/api, tag: '1.5'}}\nworker: {registry: registry.example, image: 'shop/worker:2.0'}\n"),
+			[]string{"recognised quay.io/shop/api:1.5", "recognised registry.example/shop/worker:2.0"},
+		},
+		"images of each part": {
+			resource("images: {agent: {repository: quay.io/shop/agent, tag: v1}}\nimage: {main: 'shop/main:1.0', init: 'shop/init:2.0'}\n"),
+			[]string{"recognised quay.io/shop/agent:v1", "recognised shop/init:2.0", "recognised shop/main:1.0"},
+		},
+		"a repository and version that nothing calls an image": {
+			resource("repository: shop/db\nversion: 5.4.0\n"),
+			[]string{"candidate shop/db:5.4.0"},
+		},
+		"kinds of the table: a version alone, a version that may be an image": {
+			"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: grafana.integreatly.org/v1beta1, kind: Grafana, spec: {version: 11.3.0}}\n- {apiVersion: grafana.integreatly.org/v1beta1, kind: Grafana, spec: {version: 'quay.io/shop/grafana:1.0'}}\n- {apiVersion: scylla.scylladb.com/v1, kind: ScyllaCluster, spec: {repository: quay.io/shop/scylla, version: 6.0.1, agentVersion: 3.2.0}}\n",
+			[]string{"recognised docker.io/grafana/grafana:11.3.0", "recognised docker.io/scylladb/scylla-manager-agent:3.2.0", "recognised quay.io/shop/grafana:1.0", "candidate quay.io/shop/scylla:6.0.1", "recognised quay.io/shop/scylla:6.0.1"},
 		},
 		"JSON indented with tabs": {
 			config("c.json", "{\n\t\"image\": \"shop/a:1.0\"\n}\n"),
@@ -171,13 +187,17 @@ func foundShort(t *testing.T, object string) []string {
 // What is found is rewritten when it is locked, and what is not, is said.
 func TestWhatIsFoundIsRewritten(t *testing.T) {
 	const moved = "mirror.example/m/"
-	left := map[string]string{ // in two flags, in longer texts that are neither YAML nor a command, or with a registry that others share
-		"TOML, INI and properties":                       "shop/helper:1.0",
-		"a base and components":                          "quay.io/data/server:v1.29",
-		"YAML and text for a shell in a custom resource": "quay.io/shop/tool:v2",
-		"a registry and tag that maps around say":        "docker.io/mesh/proxy:1.24.0",
-		"defaults of a definition in parts":              "quay.io/shop/op:v1",
-		"flags in parts":                                 "quay.io/shop/agent:v1.2",
+	// With what their operator adds, in two flags, in longer texts that are neither
+	// YAML nor a command, or with a registry that others share.
+	left := map[string]string{
+		"kinds of the table: a version alone, a version that may be an image": "docker.io/grafana/grafana:11.3.0",
+		"a registry for all containers of a custom resource":                  "quay.io/shop/api:1.5",
+		"TOML, INI and properties":                                            "shop/helper:1.0",
+		"a base and components":                                               "quay.io/data/server:v1.29",
+		"YAML and text for a shell in a custom resource":                      "quay.io/shop/tool:v2",
+		"a registry and tag that maps around say":                             "docker.io/mesh/proxy:1.24.0",
+		"defaults of a definition in parts":                                   "quay.io/shop/op:v1",
+		"flags in parts":                                                      "quay.io/shop/agent:v1.2",
 	}
 	for name, tc := range conventions() {
 		t.Run(name, func(t *testing.T) {
@@ -223,6 +243,8 @@ func TestLookAlikes(t *testing.T) {
 	}{
 		"hosts, ports and services":         {pod("    args: [--redis=redis:6379, --svc=default/web:8080, --a=localhost:8080, '--b=[::1]:80', --c=10.0.0.0/8, --d=cache.db.svc.cluster.local:11211, '--e=db:5432/shop']\n"), nil},
 		"taints and kinds":                  {pod("    args: ['--taint=node.example.com/gpu:NoSchedule', '--w=apps/v1:Deployment', '--m=monitoring.example.com/v1:ServiceMonitor', '--t=node.kubernetes.io/not-ready:NoExecute']\n"), nil},
+		"labels":                            {pod("    args: ['--label=corp.example/team:ops', '--pool=corp.example/pool:blue']\n"), []string{"candidate corp.example/team:ops", "candidate corp.example/pool:blue"}},
+		"files and fields":                  {resource("image: logo.png\nimages: [parameter.image, img/disk.qcow2]\n"), nil},
 		"times, ratios, selectors":          {pod("    args: ['--at=12:30', --tier=app:web, '--ratio=1:2']\n"), nil},
 		"sources of code":                   {resource("git: {repository: org/code, tag: v1.0}\nrepo: github.com/org/code:v1\nmodule: github.com/org/code/v2\n"), []string{"candidate org/code:v1.0"}},
 		"charts":                            {resource("chart: {repository: bitnami, name: redis, version: 1.0.0}\nsource: {repository: 'https://charts.example', version: 1.2.3}\nurl: 'oci://ghcr.io/shop/charts/app:1.0'\n"), nil},

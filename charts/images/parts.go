@@ -32,6 +32,7 @@ type group struct {
 	fields [roles]field
 	stem   string // what their keys have before the role
 	says   bool   // that it is an image: in a key
+	shared bool   // the registry is one for several images
 }
 
 // A parts is one reference put together of its parts.
@@ -119,8 +120,8 @@ func groups(fields []field, named bool) []group {
 	var sorted []group
 	for _, stem := range sortedKeys(all) {
 		g := all[stem]
-		if shared := all[""]; shared != nil && g.fields[registryRole].value == "" {
-			g.fields[registryRole] = shared.fields[registryRole]
+		if all := all[""]; all != nil && stem != "" && g.fields[registryRole].value == "" {
+			g.fields[registryRole], g.shared = all.fields[registryRole], true
 		}
 		sorted = append(sorted, *g)
 	}
@@ -158,8 +159,12 @@ func (p partsReader) assemble(g group) (parts, bool) {
 	g.says = g.says || namesImage(p.parent)
 	name, whole := nameOf(g)
 	tag, digest, ok := g.version()
-	if name == "" || !ok || whole && digest == "" {
+	ownRegistry := g.fields[registryRole].value != "" && !g.shared && !hasHost(name)
+	if name == "" || !ok || whole && digest == "" && !ownRegistry {
 		return parts{}, false
+	}
+	if whole {
+		tag = ""
 	}
 	one := parts{group: g}.with(p.around, name, &tag)
 	registry := g.fields[registryRole].value
@@ -175,7 +180,7 @@ func (p partsReader) assemble(g group) (parts, bool) {
 		return parts{}, false
 	}
 	about := g.stem + " " + p.parent
-	one.doubtful = one.inherited || namesSource(about) || namesArtifact(about) && !one.says || !one.says && form != hosted && !strings.Contains(name, "/")
+	one.doubtful = one.inherited && g.fields[tagRole].value == "" || !one.says && g.fields[tagRole].value == "" && digest == "" || namesSource(about) || namesArtifact(about) && !one.says || !one.says && form != hosted && !strings.Contains(name, "/")
 	if one.doubtful && !one.says && form < versioned {
 		return parts{}, false
 	}
@@ -215,7 +220,7 @@ func nameOf(g group) (name string, whole bool) {
 		repository = image
 	}
 	form := readForm(repository)
-	if form == noReference || strings.Contains(repository, "@") || form == bareName && isChoice(repository) {
+	if form == noReference || form == bareName && isChoice(repository) {
 		return "", false
 	}
 	return repository, form != bareName && form != pathOnly
@@ -224,8 +229,8 @@ func nameOf(g group) (name string, whole bool) {
 // version is a group's tag and digest; false when what stands there is none.
 func (g group) version() (tag, digest string, ok bool) {
 	tag, digest = g.fields[tagRole].value, g.fields[digestRole].value
-	if tag == "" && (g.says || g.fields[imageRole].value != "") {
-		tag = g.fields[versionRole].value
+	if version := g.fields[versionRole].value; tag == "" && (g.says || strings.Contains(g.fields[repositoryRole].value, "/") && versionTag.MatchString(version)) {
+		tag = version
 	}
 	if before, after, cut := strings.Cut(tag, "@"); cut && digest == "" {
 		tag, digest = before, after

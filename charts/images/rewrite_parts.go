@@ -108,6 +108,10 @@ func assemble(s scribe, p pieces, target ref.Reference) {
 		tag = p[versionRole]
 	}
 	registry, name, ok := nameParts(p, target)
+	if form := readForm(p[imageRole].text()); form > bareName && form != pathOnly && p[repositoryRole].text() == "" && tag.text() == "" && p[registryRole].node != nil {
+		writeWhole(s, p, target)
+		return
+	}
 	before, _, both := strings.Cut(tag.text(), "@") // tag and digest in one field, or a digest where a tag stands
 	alone := !both && strings.HasPrefix(tag.text(), "sha256:")
 	hasSum := (both || alone || sum.node != nil) && target.Digest != ""
@@ -143,6 +147,16 @@ func assemble(s scribe, p pieces, target ref.Reference) {
 		to = target.Digest.Encoded() // as it is written there
 	}
 	s.write(sum, to)
+}
+
+// writeWhole puts the new reference, but for its registry, where the old one
+// stands with its tag.
+func writeWhole(s scribe, p pieces, target ref.Reference) {
+	if !s.holds(p[registryRole].node) || !s.holds(p[imageRole].node) {
+		return
+	}
+	s.write(p[registryRole], target.Host)
+	s.write(p[imageRole], strings.TrimPrefix(target.String(), target.Host+"/"))
 }
 
 // nameParts is what the fields of registry, repository and image are to say.

@@ -38,7 +38,7 @@ func (f *Finder) judge(text, key string) (Confidence, string) {
 	case f.place.kind == inValues, f.place.kind == inSchema, f.place.kind == inConfig, f.place.kind == inObject, artifact, f.loose:
 	case mayNameImage(key):
 		return Recognised, "under a key that says image"
-	case form == hosted && f.place.kind == inPod && !f.artifact:
+	case form == hosted && f.place.kind == inPod && !f.artifact && isRelease(text):
 		return Recognised, "a whole reference with host and tag"
 	case form == hosted && f.place.kind == inResource && isVersion(text):
 		return Recognised, "a whole reference with host and version"
@@ -92,6 +92,8 @@ var (
 	hostLike   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+(:[0-9]+)?$`)
 	// apps/v1, and what is said of a kind of that group.
 	apiVersion = regexp.MustCompile(`(^|/)v[0-9]+((alpha|beta)[0-9]+)?$`)
+	// logo.png, a picture, or the image of a disk.
+	fileName = regexp.MustCompile(`\.(png|jpe?g|gif|svg|ico|webp|tar|tgz|gz|xz|zip|ya?ml|json|toml|conf|sh|py|js|css|html?|txt|md|iso|img|qcow2|raw|vmdk|ova|crt|key|pem)$`)
 	// ServiceMonitor, NoSchedule: how kinds and effects are written, and no tag.
 	camelCase = regexp.MustCompile(`^[A-Z][a-z]+([A-Z][a-z]*)+$`)
 )
@@ -119,6 +121,8 @@ func readForm(text string) form {
 	}
 	tagged, ok := parsed.(reference.Tagged)
 	switch {
+	case !ok && (fileName.MatchString(text) || !slash && strings.Contains(text, ".")):
+		return noReference
 	case !ok && slash:
 		return pathOnly
 	case !ok:
@@ -162,6 +166,15 @@ func isVersion(text string) bool {
 	_, tag, ok := strings.Cut(text[strings.LastIndex(text, "/")+1:], ":")
 	return ok && (versionTag.MatchString(tag) || portTag.MatchString(tag) || strings.Contains(text, "@"))
 }
+
+// isRelease is whether a reference has a digest or a tag that images get and
+// labels, which look the same, do not: one with a number, or a usual one.
+func isRelease(text string) bool {
+	_, tag, _ := strings.Cut(text[strings.LastIndex(text, "/")+1:], ":")
+	return strings.ContainsAny(tag, "0123456789") || usualTags[tag]
+}
+
+var usualTags = wordSet("latest stable main master nightly edge dev develop devel snapshot canary unstable testing lts alpine debug nonroot")
 
 // A pair is a word of a text with the key it was assigned to.
 type pair struct{ key, value string }

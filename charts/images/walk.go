@@ -36,7 +36,7 @@ func (f *Finder) walkMap(m map[string]any, key, path string) {
 			f.volumes(list, here)
 		case name == "openAPIV3Schema":
 			f.schema(m[name], here)
-		case isImageWord(key) && isReference(m[name]):
+		case isImageWord(key) && (isReference(m[name]) || isMap(m[name])):
 			f.walk(m[name], key, here) // images: {agent: X}
 		default:
 			f.walk(m[name], name, here)
@@ -49,6 +49,11 @@ func (f *Finder) walkMap(m map[string]any, key, path string) {
 func isReference(v any) bool {
 	s, ok := v.(string)
 	return ok && readForm(strings.TrimSpace(s)) >= shortTagged
+}
+
+func isMap(v any) bool {
+	_, ok := v.(map[string]any)
+	return ok
 }
 
 // walkList looks through a list; one with flags is a command line.
@@ -70,7 +75,8 @@ func (f *Finder) surround(m map[string]any) {
 		return
 	}
 	for _, g := range groups(fieldsOf(m), false) {
-		if registry := g.fields[registryRole].value; g.stem == "" && (hasHost(registry+"/") || strings.HasPrefix(registry, "localhost")) {
+		registry := g.fields[registryRole].value
+		if (g.stem == "" || g.stem == "container") && (hasHost(registry+"/") || strings.HasPrefix(registry, "localhost")) {
 			f.around = surround{registry: registry, tag: g.fields[tagRole].value}
 		}
 	}
