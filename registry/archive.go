@@ -67,6 +67,9 @@ func (a *archiveBlobs) scan(size int64, place string) error {
 	if reason := notTar(a.file); reason != "" {
 		return bad(reason, nil)
 	}
+	if isUnfinished(a.file, size) {
+		return bad("truncated: it was not saved to its end", nil)
+	}
 	reader := tar.NewReader(a.file)
 	end := int64(0)
 	for {

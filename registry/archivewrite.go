@@ -5,13 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"runtime"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
-	"waybill/internal/beside"
 )
 
 // archiveTarget collects what an archive will hold and writes it on commit: to
@@ -22,15 +17,16 @@ type archiveTarget struct {
 	staged
 	*cargo
 	path    string
-	partial *os.File
+	partial *partialFile
+	hooks   *ResumeHooks
 	delta   *Delta // nil: nothing is left out
 }
 
 // createArchive begins an archive. With keep, what is in the file now will be in
 // the new one too.
-func createArchive(l Location, keep bool) (*archiveTarget, error) {
+func createArchive(l Location, keep bool, hooks *ResumeHooks) (*archiveTarget, error) {
 	c := newCargo()
-	t := &archiveTarget{path: l.Path, cargo: c, staged: staged{place: placeName(l), into: c}}
+	t := &archiveTarget{path: l.Path, cargo: c, hooks: hooks, staged: staged{place: placeName(l), into: c}}
 	if isDirectory(l.Path) {
 		return nil, &LocationError{Input: l.String(), Reason: "is a folder, not an archive"}
 	}
@@ -41,22 +37,12 @@ func createArchive(l Location, keep bool) (*archiveTarget, error) {
 		}
 		t.before = before
 	}
-	if err := t.reserve(); err != nil {
-		return nil, errors.Join(err, t.close())
-	}
-	return t, nil
-}
-
-func (t *archiveTarget) reserve() error {
-	partial, err := tryLock(t.path + ".partial")
-	if errors.Is(err, beside.ErrLocked) {
-		return &BusyError{Path: t.place}
-	}
+	partial, err := openPartial(t.path, t.place)
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", t.place, plainPathError(err))
+		return nil, errors.Join(explainWrite(err, t.place), t.close())
 	}
 	t.partial = partial
-	return nil
+	return t, nil
 }
 
 // Fetch gives what was pushed or promised, or what is in the file now.
@@ -71,40 +57,23 @@ func (t *archiveTarget) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.
 // commit writes the tar beside its place and renames it, so that the file is
 // there whole or not at all.
 func (t *archiveTarget) commit(ctx context.Context) error {
-	err := t.write(ctx)
-	if closeErr := t.close(); err == nil {
-		err = closeErr
+	var plan *tarPlan
+	var err error
+	if len(t.index().Manifests) == 0 {
+		err = &ContentError{Ref: t.place, Reason: "nothing was tagged, so there is nothing to write"}
+	} else {
+		plan, err = t.plan(ctx)
 	}
-	if err == nil {
-		err = t.rename()
+	if err != nil {
+		return errors.Join(explainWrite(err, t.place), t.close(), t.partial.leave())
 	}
-	if err == nil {
-		return nil
-	}
-	if !isOurs(err) && ctx.Err() == nil {
-		err = fmt.Errorf("writing %s: %w", t.place, plainPathError(err))
-	}
-	return errors.Join(err, t.dropPartial())
+	return errors.Join(writeTar(ctx, t.partial, plan, tarWriting{place: t.place, concurrency: t.concurrency, hooks: t.hooks}), t.close())
 }
 
-// rename keeps the lock until the file has its name. Windows doesn't rename
-// what is open.
-func (t *archiveTarget) rename() error {
-	if runtime.GOOS == "windows" {
-		if err := t.partial.Close(); err != nil {
-			return err
-		}
-		return os.Rename(t.partial.Name(), t.path)
-	}
-	if err := os.Rename(t.partial.Name(), t.path); err != nil {
-		return err
-	}
-	return t.partial.Close()
-}
-
-// abort removes all that was written. What was there before is untouched.
+// abort gives up. What an interrupted write has left, and what is in the file
+// now, stay.
 func (t *archiveTarget) abort() error {
-	return errors.Join(t.close(), t.dropPartial())
+	return errors.Join(t.close(), t.partial.leave())
 }
 
 // close lets go of all that is read from.
@@ -116,40 +85,12 @@ func (t *archiveTarget) close() error {
 	return err
 }
 
-// dropPartial removes while the lock is held, and once more after it where a
-// file that is open can't be removed.
-func (t *archiveTarget) dropPartial() error {
-	err := os.Remove(t.partial.Name())
-	closeErr := t.partial.Close()
-	if errors.Is(closeErr, os.ErrClosed) {
-		closeErr = nil
-	}
-	if err != nil && exists(t.partial.Name()) {
-		err = os.Remove(t.partial.Name())
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return errors.Join(err, closeErr)
-}
-
-func (t *archiveTarget) write(ctx context.Context) error {
-	index := t.index()
-	if len(index.Manifests) == 0 {
-		return &ContentError{Ref: t.place, Reason: "nothing was tagged, so there is nothing to write"}
-	}
-	plan, err := t.plan(ctx)
-	if err != nil {
+// explainWrite says of an error of the system what was being done.
+func explainWrite(err error, place string) error {
+	if err == nil || isOurs(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	if err := t.partial.Truncate(plan.tar.Size()); err != nil {
-		return err
-	}
-	w := &tarWriter{plan: plan, file: t.partial, place: t.place}
-	if err := w.write(ctx, t.concurrency); err != nil {
-		return err
-	}
-	return t.partial.Sync()
+	return fmt.Errorf("writing %s: %w", place, plainPathError(err))
 }
 
 // findSupply is where a blob comes from: what was pushed or promised, else what
@@ -161,7 +102,7 @@ func (t *archiveTarget) findSupply(desc ocispec.Descriptor) (supply, bool) {
 	if there, err := t.before.has(context.Background(), desc); err != nil || !there {
 		return supply{}, false
 	}
-	return plainSupply(func(ctx context.Context, offset int64) (io.ReadCloser, error) {
+	return plainSupply(t.place, func(ctx context.Context, offset int64) (io.ReadCloser, error) {
 		return t.before.openAt(ctx, desc, offset)
 	}), true
 }

@@ -139,7 +139,7 @@ func (c *cargo) supply(desc ocispec.Descriptor) (supply, bool) {
 	case isPromised:
 		o = p.supply()
 	case isHeld:
-		o = plainSupply(nil)
+		o = plainSupply("memory", nil)
 	default:
 		return o, false
 	}

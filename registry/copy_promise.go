@@ -28,7 +28,7 @@ func (r *copyRun) promise(ctx context.Context, n *copyNode, target promiser) err
 		p.onStart = func() { r.opts.OnStart(n.desc, n.of()) }
 	}
 	if r.opts.OnDone != nil {
-		p.onDone = func() { r.opts.OnDone(n.desc, n.of(), n.desc.Size) }
+		p.onDone = func(read int64) { r.opts.OnDone(n.desc, n.of(), read) }
 	}
 	target.promise(p, r.opts.Concurrency)
 	r.mu.Lock()

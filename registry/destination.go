@@ -32,7 +32,10 @@ type target interface {
 // what names it; [Destination.Tag] comes last; then [Destination.Commit].
 type Destination struct {
 	Location Location
-	target   target
+	// Resume is told what becomes of what an interrupted write has left. Set it
+	// before Commit.
+	Resume ResumeHooks
+	target target
 
 	mu   sync.Mutex
 	done bool
@@ -66,7 +69,7 @@ func (c *Client) create(l Location, keep bool) (*Destination, error) {
 		d.target, err = createLayout(l)
 	default:
 		if err = notVolume(l); err == nil {
-			d.target, err = createArchive(l, keep)
+			d.target, err = createArchive(l, keep, &d.Resume)
 		}
 	}
 	if err != nil {
@@ -174,6 +177,14 @@ func checkName(kind Kind, name string) error {
 
 // Commit makes everything that was tagged visible, at once. After it, and after
 // Abort, the destination is done with.
+//
+// An archive is written now: into FILE.partial, with FILE.partial.journal, and
+// renamed when it is whole. What copies have promised is read from their sources,
+// several blobs at once. When that fails, what is written stays for the next
+// Commit of the same content to the same file.
+//
+// Errors: of an archive *UnfinishedError around the first cause when something is
+// kept, *SpaceError and *FileSizeError before anything is written.
 func (d *Destination) Commit(ctx context.Context) error {
 	if !d.finish() {
 		return nil
@@ -181,7 +192,8 @@ func (d *Destination) Commit(ctx context.Context) error {
 	return d.target.commit(ctx)
 }
 
-// Abort gives up: of an archive nothing is left, of a layout blobs that no name
+// Abort gives up: of an archive nothing is left but what an interrupted Commit
+// left before, of a layout blobs that no name
 // leads to, in a registry what was pushed. It does nothing after Commit, so that
 // it can be deferred.
 func (d *Destination) Abort() error {

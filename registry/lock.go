@@ -42,9 +42,22 @@ func lockFolder(ctx context.Context, path, place string) (func() error, error) {
 	}
 }
 
-// tryLock takes the lock or gives beside.ErrLocked. The file is removed with the lock,
-// so it must be looked at again: another may stand in its place by now.
+// tryLock takes the lock of a file that is nothing else, or gives beside.ErrLocked.
 func tryLock(name string) (*os.File, error) {
+	f, err := openLocked(name)
+	if err != nil {
+		return nil, err
+	}
+	return f, f.Truncate(0)
+}
+
+// openLocked opens a file, which it makes when it isn't there, and takes its
+// lock, or gives beside.ErrLocked. The name may have gone to another file meanwhile, so
+// it must be looked at again; a link is none that this package makes.
+func openLocked(name string) (*os.File, error) {
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, &ContentError{Ref: name, Reason: "is no regular file"}
+	}
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
@@ -56,12 +69,12 @@ func tryLock(name string) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	there, err := os.Stat(name)
+	there, err := os.Lstat(name)
 	if err != nil || !os.SameFile(mine, there) {
 		_ = f.Close()
 		return nil, beside.ErrLocked
 	}
-	return f, f.Truncate(0)
+	return f, nil
 }
 
 func releaseLock(name string) error {

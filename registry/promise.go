@@ -19,7 +19,7 @@ type promise struct {
 	// What the copy that promised it wants to know; nil for nothing.
 	onStart func()
 	onBytes func(n int)
-	onDone  func()
+	onDone  func(read int64)
 	// failed says of an error in reading which side it is from.
 	failed func(err error) error
 }
@@ -33,19 +33,20 @@ type promiser interface {
 
 // A supply is where the bytes of a planned file come from.
 type supply struct {
+	place string // printed
 	// open gives the bytes from an offset on. They were not checked, since who goes
 	// on in the middle of a blob has to know what the digest was up to there.
 	open func(ctx context.Context, offset int64) (io.ReadCloser, error)
 
 	started func()
-	read    func(n int) // less than 0 takes back
-	done    func()
+	read    func(n int)      // less than 0 takes back
+	done    func(read int64) // read is how much read was told of
 	failed  func(err error) error
 }
 
 // supply is where a promised blob is read.
 func (p promise) supply() supply {
-	o := plainSupply(p.open)
+	o := plainSupply(p.src.place.name(), p.open)
 	if p.onStart != nil {
 		o.started = p.onStart
 	}
@@ -62,9 +63,9 @@ func (p promise) supply() supply {
 }
 
 // plainSupply is one that nobody wants to hear of.
-func plainSupply(open func(ctx context.Context, offset int64) (io.ReadCloser, error)) supply {
+func plainSupply(place string, open func(ctx context.Context, offset int64) (io.ReadCloser, error)) supply {
 	return supply{
-		open: open, started: func() {}, read: func(int) {}, done: func() {},
+		place: place, open: open, started: func() {}, read: func(int) {}, done: func(int64) {},
 		failed: func(err error) error { return err },
 	}
 }

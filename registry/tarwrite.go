@@ -1,38 +1,117 @@
 package registry
 
 import (
+	"cmp"
 	"context"
+	"encoding"
 	"errors"
 	"fmt"
 	"hash"
+	"hash/crc32"
 	"io"
+	"os"
+	"slices"
 	"sync"
 
 	"waybill/internal/tarball"
 )
 
+// tarWriting says how [writeTar] writes.
+type tarWriting struct {
+	place       string // printed
+	concurrency int
+	hooks       *ResumeHooks
+	// finish is called with the file once all of the plan is in it; nil for nothing.
+	finish func(*os.File) error
+}
+
+// writeTar writes a planned tar to a partial file, goes on with what an
+// interrupted write of the same plan has left, and gives it its name. It closes
+// the file, whatever happens: what is worth it is kept, and that is an
+// *UnfinishedError.
+func writeTar(ctx context.Context, to *partialFile, plan *tarPlan, how tarWriting) error {
+	claims, why, err := to.begin(ctx, plan, how.place)
+	switch {
+	case err != nil && to.before > 0 && why == "":
+		return explainWrite(errors.Join(err, to.keep()), how.place)
+	case err != nil:
+		return explainWrite(errors.Join(err, to.drop()), how.place)
+	}
+	w := &tarWriter{plan: plan, file: to.file, journal: to.journal, claims: claims, inOrder: !to.reserved, hooks: how.hooks}
+	if to.before > 0 {
+		how.hooks.resumed(Resumption{Partial: to.name(), Kept: w.claimed(), Why: why})
+	}
+	err = w.write(ctx, how.concurrency)
+	if err == nil && how.finish != nil {
+		err = how.finish(to.file)
+	}
+	if err == nil {
+		err = to.finish(plan)
+	}
+	done := w.done()
+	switch {
+	case err == nil:
+		return nil
+	case done.Bytes == 0:
+		return explainWrite(errors.Join(err, to.drop()), how.place)
+	}
+	return &UnfinishedError{
+		Place: how.place, Partial: to.name(), Journal: to.journalName(),
+		Done: done, Of: plan.amount(), Err: explainWrite(errors.Join(err, to.keep()), how.place),
+	}
+}
+
 // tarWriter writes a planned tar to a file: any part at any time, several at
 // once. Nothing is held of a blob but one buffer.
 type tarWriter struct {
-	plan  *tarPlan
-	file  io.WriterAt
-	place string
+	plan    *tarPlan
+	file    tarFile
+	journal *journal // nil for none
+	claims  map[string]claim
+	inOrder bool // for a file that is as long as what was written of it
+	hooks   *ResumeHooks
 
 	mu       sync.Mutex
-	problems []error // content that its source has not got, or not right
+	problems []error          // content that its source has not got, or not right
+	written  map[string]int64 // of each blob's content, by name; -1: all
 }
 
-// A buffer holds what is written with one call. Eight of them, which is how many
-// transfers there are at once by default, are no weight.
-const tarBuffer = 1 << 20
+// tarFile is what a tar is written to, and read again when an interrupted write
+// goes on.
+type tarFile interface {
+	io.WriterAt
+	io.ReaderAt
+}
+
+const (
+	// A buffer holds what is written with one call. Eight of them, which is how many
+	// transfers there are at once by default, are no weight.
+	tarBuffer = 1 << 20
+
+	// After so many bytes of one blob the journal is told. A process that is killed
+	// loses no more of each blob.
+	journalStep = 32 << 20
+)
 
 var tarBuffers = sync.Pool{New: func() any { return new([tarBuffer]byte) }}
 
 // write writes all parts. What one source has not got, or not right, doesn't
 // keep the others from being written.
 func (w *tarWriter) write(ctx context.Context, concurrency int) error {
-	err := each(ctx, concurrency, len(w.plan.parts), func(ctx context.Context, i int) error {
-		err := w.part(ctx, w.plan.parts[i])
+	w.written = map[string]int64{}
+	for name, c := range w.claims {
+		w.written[name] = c.content
+		if c.whole {
+			w.written[name] = -1
+		}
+	}
+	parts := slices.Clone(w.plan.parts)
+	if !w.inOrder {
+		// Large ones first: the last one begun should not be the longest.
+		slices.SortStableFunc(parts, func(a, b tarPart) int { return cmp.Compare(b.Size, a.Size) })
+	}
+	err := each(ctx, concurrency, len(parts), func(ctx context.Context, i int) error {
+		err := w.part(ctx, parts[i])
 		if isContentProblem(err) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -47,68 +126,247 @@ func (w *tarWriter) write(ctx context.Context, concurrency int) error {
 	return joinProblems(w.problems)
 }
 
-// part writes one file of the tar, its header first.
-func (w *tarWriter) part(ctx context.Context, part tarPart) error {
-	header, err := tarball.Header(part.Name, part.Size)
-	if err != nil {
-		return err
+// claimed is how much of the plan's blobs the journal claims.
+func (w *tarWriter) claimed() Amount {
+	var a Amount
+	for _, part := range w.plan.parts {
+		switch c, ok := w.claims[part.Name]; {
+		case !ok:
+		case c.whole:
+			a.Objects, a.Bytes = a.Objects+1, a.Bytes+part.Size
+		default:
+			a.Objects, a.Bytes = a.Objects+1, a.Bytes+c.content
+		}
 	}
+	return a
+}
+
+// done is how much there is of the plan's blobs.
+func (w *tarWriter) done() Amount {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var a Amount
+	for _, part := range w.plan.parts {
+		n := w.written[part.Name]
+		switch {
+		case part.data != nil:
+		case n < 0:
+			a.Objects, a.Bytes = a.Objects+1, a.Bytes+part.Size
+		default:
+			a.Bytes += min(n, part.Size)
+		}
+	}
+	return a
+}
+
+func (w *tarWriter) note(part tarPart, content int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.written[part.Name] = content
+}
+
+// part sees to it that one file of the tar is written.
+func (w *tarWriter) part(ctx context.Context, part tarPart) error {
 	buffer := tarBuffers.Get().(*[tarBuffer]byte)
 	defer tarBuffers.Put(buffer)
-	out := &partWriter{file: w.file, at: part.Header, buffer: buffer[:]}
-	if err := out.add(header); err != nil {
-		return err
-	}
 	if part.data != nil {
-		return errors.Join(out.add(part.data), out.pad(part.End()))
+		out := w.begin(part, buffer[:])
+		return errors.Join(out.addHeader(part), out.add(part.data), out.pad(part.End()))
 	}
 	part.started()
-	if err := w.blob(ctx, part, out); err != nil {
+	p := &blobPart{tarPart: part, writer: w, buffer: buffer[:], sum: part.blob.Digest.Algorithm().Hash()}
+	if err := p.run(ctx); err != nil {
 		return err
 	}
-	if err := out.pad(part.End()); err != nil {
-		return err
-	}
-	part.done()
+	w.note(part, -1)
+	part.done(p.told)
 	return nil
 }
 
-// blob reads a blob from its supply and checks it on the way.
-func (w *tarWriter) blob(ctx context.Context, part tarPart, out *partWriter) error {
-	rc, err := part.open(ctx, part.from)
+func (w *tarWriter) begin(part tarPart, buffer []byte) *partWriter {
+	return &partWriter{file: w.file, at: part.Header, buffer: buffer}
+}
+
+// blobPart is a blob on its way to its place.
+type blobPart struct {
+	tarPart
+	writer *tarWriter
+	buffer []byte
+	out    *partWriter
+	sum    hash.Hash // of the content so far
+	there  int64     // how much of the content that is
+	noted  int64     // how much of it the journal knows
+	told   int64     // how much was read
+}
+
+func (p *blobPart) run(ctx context.Context) error {
+	c, claimed := p.writer.claims[p.Name]
+	if claimed {
+		claimed = p.takeOver(c)
+		if claimed && c.whole {
+			return nil
+		}
+		if !claimed {
+			p.writer.note(p.tarPart, 0)
+			p.writer.hooks.altered(p.blob)
+		}
+	}
+	if !claimed {
+		if err := p.fresh(); err != nil {
+			return err
+		}
+	}
+	err := p.copy(ctx)
+	if claimed && as[*mismatchError](err) {
+		// What is there is the start of something else, whatever the journal says.
+		p.read(-int(p.told))
+		p.told = 0
+		if err = p.fresh(); err == nil {
+			err = p.copy(ctx)
+		}
+	}
+	switch {
+	case err == nil:
+		if p.writer.journal != nil {
+			p.writer.journal.done(p.Name, p.out.sum)
+		}
+		return nil
+	case !isFileError(err) && !isContentProblem(err) && p.there > p.noted && p.out.flush() == nil:
+		p.tell()
+	}
+	return err
+}
+
+// fresh begins with the first byte.
+func (p *blobPart) fresh() error {
+	p.out, p.there, p.noted = p.writer.begin(p.tarPart, p.buffer), 0, 0
+	p.sum.Reset()
+	return p.out.addHeader(p.tarPart)
+}
+
+// takeOver holds a claim against what is in the file, and goes on from there
+// when it is true.
+func (p *blobPart) takeOver(c claim) bool {
+	end := p.Offset + c.content
+	if c.whole {
+		end = p.End()
+	}
+	if c.content > p.Size {
+		return false
+	}
+	sum, err := sumOf(p.writer.file, p.Header, end, p.buffer)
+	if err != nil || sum != c.sum {
+		return false
+	}
+	if c.whole {
+		return true
+	}
+	state, ok := p.sum.(encoding.BinaryUnmarshaler)
+	if !ok || state.UnmarshalBinary(c.state) != nil {
+		p.sum.Reset()
+		return false
+	}
+	p.out = &partWriter{file: p.writer.file, at: end, buffer: p.buffer, sum: sum}
+	p.there, p.noted = c.content, c.content
+	return true
+}
+
+func sumOf(r io.ReaderAt, from, to int64, buffer []byte) (uint32, error) {
+	sum := uint32(0)
+	for from < to {
+		n, err := r.ReadAt(buffer[:min(int64(len(buffer)), to-from)], from)
+		sum, from = crc32.Update(sum, castagnoli, buffer[:n]), from+int64(n)
+		if err != nil && from < to {
+			return 0, err
+		}
+	}
+	return sum, nil
+}
+
+// copy brings what is left from where the blob comes from, and checks the whole.
+func (p *blobPart) copy(ctx context.Context) error {
+	if p.there < p.Size || p.Size == 0 {
+		if err := p.transfer(ctx); err != nil {
+			return err
+		}
+	}
+	if p.whole() && fmt.Sprintf("%x", p.sum.Sum(nil)) != p.blob.Digest.Encoded() {
+		return p.failed(&mismatchError{p.wrong("corrupt: the content is not what its digest says")})
+	}
+	return p.out.pad(p.End())
+}
+
+func (p *blobPart) transfer(ctx context.Context) error {
+	rc, err := p.open(ctx, p.from+p.there)
 	if err != nil {
-		return part.failed(err)
+		return p.failed(err)
 	}
 	defer rc.Close() // it was only read from
-	sum := part.blob.Digest.Algorithm().Hash()
-	for left := part.Size; left > 0; {
+	for p.there < p.Size {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := out.from(rc, left, sum)
-		left -= int64(n)
-		part.read(n)
-		switch {
-		case isFileError(err):
+		if err := p.makeRoom(); err != nil {
 			return err
-		case errors.Is(err, io.EOF) && left > 0:
-			return part.failed(w.wrong(part, fmt.Sprintf("truncated: %d of %d bytes", part.Size-left, part.Size)))
+		}
+		n, err := p.out.readFrom(rc, p.Size-p.there, p.sum)
+		p.there, p.told = p.there+int64(n), p.told+int64(n)
+		p.read(n)
+		switch {
+		case errors.Is(err, io.EOF) && p.there < p.Size:
+			return p.failed(p.wrong(fmt.Sprintf("truncated: %d of %d bytes", p.there, p.Size)))
 		case err != nil && !errors.Is(err, io.EOF):
-			return part.failed(err)
+			return p.failed(err)
 		}
 	}
-	if n, _ := rc.Read(make([]byte, 1)); n > 0 && part.whole() {
-		return part.failed(w.wrong(part, fmt.Sprintf("longer than the %d bytes its descriptor says", part.Size)))
+	if !p.whole() {
+		return nil
 	}
-	if part.whole() && fmt.Sprintf("%x", sum.Sum(nil)) != part.blob.Digest.Encoded() {
-		return part.failed(w.wrong(part, "the content is not what its digest says"))
+	if n, _ := io.ReadFull(rc, make([]byte, 1)); n > 0 {
+		return p.failed(p.wrong(fmt.Sprintf("corrupt: longer than the %d bytes its descriptor says", p.Size)))
 	}
 	return nil
 }
 
-func (w *tarWriter) wrong(part tarPart, reason string) error {
-	return &ContentError{Ref: w.place, Digest: part.blob.Digest, Reason: reason}
+// makeRoom writes a buffer that is full. All that was read is in the file then,
+// and that can be said.
+func (p *blobPart) makeRoom() error {
+	if !p.out.full() {
+		return nil
+	}
+	if err := p.out.flush(); err != nil {
+		return err
+	}
+	if p.there-p.noted >= journalStep {
+		p.tell()
+	}
+	return nil
 }
+
+// tell lets the journal know how much there is, once that is in the file.
+func (p *blobPart) tell() {
+	state, ok := p.sum.(encoding.BinaryMarshaler)
+	if !ok || p.writer.journal == nil {
+		return
+	}
+	data, err := state.MarshalBinary()
+	if err != nil {
+		return
+	}
+	p.writer.journal.at(p.Name, p.there, p.out.sum, data)
+	p.writer.note(p.tarPart, p.there)
+	p.noted = p.there
+}
+
+func (p *blobPart) wrong(reason string) *ContentError {
+	return &ContentError{Ref: p.place, Digest: p.blob.Digest, Reason: reason}
+}
+
+// A mismatchError is content that is not what its digest says: here it may be
+// what was there before that is wrong.
+type mismatchError struct{ *ContentError }
+
+func (e *mismatchError) Unwrap() error { return e.ContentError }
 
 // partWriter gathers what is written one behind the other.
 type partWriter struct {
@@ -116,16 +374,19 @@ type partWriter struct {
 	at     int64 // where the buffer goes
 	buffer []byte
 	filled int
+	sum    uint32 // of what was written
 }
 
 // A fileError is one of the file that is written, not of what is read.
 type fileError struct{ err error }
 
-func (e *fileError) Error() string { return e.err.Error() }
+func (e *fileError) Error() string { return plainPathError(e.err).Error() }
 
 func (e *fileError) Unwrap() error { return e.err }
 
 func isFileError(err error) bool { return as[*fileError](err) }
+
+func (o *partWriter) full() bool { return o.filled == len(o.buffer) }
 
 func (o *partWriter) flush() error {
 	if o.filled == 0 {
@@ -134,13 +395,22 @@ func (o *partWriter) flush() error {
 	if _, err := o.file.WriteAt(o.buffer[:o.filled], o.at); err != nil {
 		return &fileError{err}
 	}
+	o.sum = crc32.Update(o.sum, castagnoli, o.buffer[:o.filled])
 	o.at, o.filled = o.at+int64(o.filled), 0
 	return nil
 }
 
+func (o *partWriter) addHeader(part tarPart) error {
+	header, err := tarball.Header(part.Name, part.Size)
+	if err != nil {
+		return err
+	}
+	return o.add(header)
+}
+
 func (o *partWriter) add(data []byte) error {
 	for len(data) > 0 {
-		if o.filled == len(o.buffer) {
+		if o.full() {
 			if err := o.flush(); err != nil {
 				return err
 			}
@@ -151,13 +421,8 @@ func (o *partWriter) add(data []byte) error {
 	return nil
 }
 
-// from reads once, at most left bytes, and says how many there were.
-func (o *partWriter) from(r io.Reader, left int64, sum hash.Hash) (int, error) {
-	if o.filled == len(o.buffer) {
-		if err := o.flush(); err != nil {
-			return 0, err
-		}
-	}
+// readFrom reads once, at most left bytes and what there is room for.
+func (o *partWriter) readFrom(r io.Reader, left int64, sum hash.Hash) (int, error) {
 	room := o.buffer[o.filled:]
 	n, err := r.Read(room[:min(int64(len(room)), left)])
 	_, _ = sum.Write(room[:n]) // hashes don't fail

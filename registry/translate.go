@@ -117,7 +117,8 @@ func (c *Client) loginSource(q asked) string {
 // isOurs says whether an error needs no translation any more.
 func isOurs(err error) bool {
 	return as[*NotFoundError](err) || as[*DeniedError](err) || as[*UnreachableError](err) || as[*ContentError](err) ||
-		as[*LocationError](err) || as[*ChoiceError](err) || as[*CredentialsError](err) || as[*BusyError](err) || as[*ResponseError](err) || as[*TagError](err) || as[*TargetsError](err)
+		as[*LocationError](err) || as[*ChoiceError](err) || as[*CredentialsError](err) || as[*BusyError](err) || as[*ResponseError](err) || as[*TagError](err) || as[*TargetsError](err) ||
+		as[*UnfinishedError](err) || as[*SpaceError](err) || as[*FileSizeError](err)
 }
 
 func as[T error](err error) bool {

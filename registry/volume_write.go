@@ -47,22 +47,25 @@ func (c *Client) CreateArchive(_ context.Context, l Location, opts ArchiveOption
 		return nil, err
 	}
 	if opts.Split == 0 {
-		t, err := createArchive(l, false)
+		d := &Destination{Location: l}
+		t, err := createArchive(l, false, &d.Resume)
 		if err != nil {
 			return nil, err
 		}
 		t.delta = opts.Delta
-		return &Destination{Location: l, target: t}, nil
+		d.target = t
+		return d, nil
 	}
-	cargo := newCargo()
-	t := &volumeTarget{archiveTarget: &archiveTarget{path: l.Path, cargo: cargo, staged: staged{place: placeName(l), into: cargo}, delta: opts.Delta}, opts: opts}
+	d, cargo := &Destination{Location: l}, newCargo()
+	t := &volumeTarget{archiveTarget: &archiveTarget{path: l.Path, cargo: cargo, staged: staged{place: placeName(l), into: cargo}, delta: opts.Delta, hooks: &d.Resume}, opts: opts}
 	if isDirectory(l.Path) {
 		return nil, &LocationError{Input: l.String(), Reason: "is a folder, not an archive"}
 	}
 	if err := t.look(); err != nil {
 		return nil, err
 	}
-	return &Destination{Location: l, target: t}, nil
+	d.target = t
+	return d, nil
 }
 
 // Volumes are the volumes that were written or found whole, once the destination
@@ -179,34 +182,14 @@ func (t *volumeTarget) writeVolume(ctx context.Context, s *plannedSet, number in
 	if err != nil {
 		return err
 	}
-	finish := func(file *os.File) error { return s.writeSums(number, plan, file) }
-	return writeTarFile(ctx, path, plan, t.concurrency, finish)
-}
-
-// writeTarFile writes a planned tar beside its place and renames it. finish is
-// called with the file when all of it is written.
-func writeTarFile(ctx context.Context, path string, plan *tarPlan, concurrency int, finish func(*os.File) error) error {
-	t := &archiveTarget{path: path, cargo: newCargo(), staged: staged{place: path}}
-	if err := t.reserve(); err != nil {
+	partial, err := openPartial(path, path)
+	if err != nil {
 		return err
 	}
-	err := t.partial.Truncate(plan.tar.Size())
-	if err == nil {
-		err = (&tarWriter{plan: plan, file: t.partial, place: path}).write(ctx, concurrency)
-	}
-	if err == nil {
-		err = finish(t.partial)
-	}
-	if err == nil {
-		err = t.partial.Sync()
-	}
-	if err == nil {
-		err = t.rename()
-	}
-	if err == nil {
-		return nil
-	}
-	return errors.Join(err, t.dropPartial())
+	return writeTar(ctx, partial, plan, tarWriting{
+		place: path, concurrency: t.concurrency, hooks: t.hooks,
+		finish: func(file *os.File) error { return s.writeSums(number, plan, file) },
+	})
 }
 
 // guard refuses to replace what is not of the same root.
@@ -347,8 +330,11 @@ func (s *plannedSet) supplyOf(p volumePart) supply {
 	if p.Piece > 1 {
 		o.started = func() {}
 	}
-	if p.Offset+p.bytes() < p.Size {
-		o.done = func() {}
+	switch done := o.done; {
+	case p.Offset+p.bytes() < p.Size:
+		o.done = func(int64) {}
+	case p.Piece > 0:
+		o.done = func(int64) { done(p.Size) } // the other pieces were told of before
 	}
 	return o
 }
@@ -396,7 +382,7 @@ func (s *plannedSet) skip(number int) {
 		}
 		o = s.supplyOf(p)
 		o.read(int(p.bytes()))
-		o.done()
+		o.done(p.bytes())
 	}
 }
 

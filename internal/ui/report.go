@@ -16,6 +16,7 @@ import (
 
 	"waybill/bundle"
 	"waybill/charts"
+	"waybill/internal/disk"
 	"waybill/internal/door"
 	"waybill/registry"
 	"waybill/rollout"
@@ -67,18 +68,41 @@ func Report(ctx context.Context, w io.Writer, name string, err error) int {
 		return code
 	}
 	text := err.Error()
+	var unfinished *registry.UnfinishedError
+	isUnfinished := errors.As(err, &unfinished)
 	switch {
 	case code != ExitInterrupted:
 	case errors.As(err, new(*rollout.InterruptedError)):
 		text = "interrupted: " + text
+	case isUnfinished:
+		text = "interrupted; " + unfinished.Kept()
 	default:
 		text = "interrupted" // what was cancelled by it says nothing more
+	}
+	if isUnfinished {
+		hint = unfinishedHint(code, hint, err)
 	}
 	writeLines(w, name, "error: ", text)
 	if hint != "" {
 		writeLines(w, name, "hint: ", hint)
 	}
 	return code
+}
+
+// unfinishedHint says how an archive that could not be written to its end is gone
+// on with.
+func unfinishedHint(code int, hint string, err error) string {
+	const again = "run the same command again and it goes on from there; to give up, remove both files"
+	switch {
+	case code == ExitInterrupted || hint == "":
+		hint = again
+	default:
+		hint += "\n" + again
+	}
+	if disk.IsFull(err) {
+		return "make room on the disk first\n" + hint
+	}
+	return hint
 }
 
 // ExitCode returns the code that [Report] would return.
@@ -150,6 +174,8 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		targets     *registry.TargetsError
 		volumes     *registry.VolumesError
 		placement   *registry.PlacementError
+		space       *registry.SpaceError
+		fileSize    *registry.FileSizeError
 	)
 	switch {
 	case errors.As(err, &volumes):
@@ -162,6 +188,10 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		return ExitNotFound, strings.Join(append([]string{"once they are there and may be written to, run the same command again"}, targets.Commands()...), "\n"), true
 	case errors.As(err, &placement):
 		return ExitUsage, "name a prefix at a registry that takes longer paths", true
+	case errors.As(err, &space):
+		return ExitFailed, "make room there, or write to another disk; nothing was written", true
+	case errors.As(err, &fileSize):
+		return ExitFailed, "--split " + fileSize.Split() + " of `bundle save` writes volumes that fit; nothing was written", true
 	case errors.As(err, &tag):
 		return ExitUsage, "", true
 	case errors.As(err, &location):

@@ -1,0 +1,74 @@
+// Package disk tells of the file systems that large files are written to what
+// the os package leaves out: how much room there is, how large a file may be,
+// and how room is taken before it is needed.
+//
+// It knows operating systems and nothing of ours. What a system does not tell is
+// not known, and no error.
+package disk
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+)
+
+// ErrTooLarge is what [Reserve] gives for a file larger than files can be there.
+var ErrTooLarge = errors.New("larger than files can be there")
+
+// ErrFull is what [Reserve] gives when there is no room for all of a file.
+var ErrFull = errors.New("no room left")
+
+// A Limit is how large a file may be on a file system.
+type Limit struct {
+	Bytes  int64  // 0: more than anybody writes, or not known
+	System string // its name, for people
+}
+
+// fat is what 32 bits can count.
+var fat = Limit{Bytes: 1<<32 - 1, System: "FAT"}
+
+// LimitAt tells how large a file in a folder may be.
+func LimitAt(folder string) Limit {
+	if isFAT(folder) {
+		return fat
+	}
+	return Limit{}
+}
+
+// Free is how many bytes can be written in a folder, by who asks.
+func Free(folder string) (bytes int64, known bool) { return free(folder) }
+
+// Taken is how much of its disk a file takes, which is less than its size where
+// it has holes. Where that is not told it is nothing.
+func Taken(info fs.FileInfo) int64 { return taken(info) }
+
+// Reserve gives an open file its size, and where the file system can do so the
+// room for all of it, so that nobody else takes it. Elsewhere it has holes, and
+// where those would be written as zeros it stays as long as it is. What is in the
+// file stays. It is done at once or after a moment: no byte is written.
+//
+// Errors: [ErrFull], [ErrTooLarge], those of the system.
+func Reserve(ctx context.Context, f *os.File, size int64) error {
+	err := reserve(ctx, f, size)
+	switch {
+	case isFull(err):
+		return ErrFull
+	case isTooLarge(err):
+		return ErrTooLarge
+	}
+	return err
+}
+
+// IsFull says whether a write failed because there was no room left, or the
+// user's share of it was used up.
+func IsFull(err error) bool { return errors.Is(err, ErrFull) || isFull(err) }
+
+// truncate makes a longer file of zeros that take no room.
+func truncate(f *os.File, size int64) error {
+	info, err := f.Stat()
+	if err != nil || info.Size() >= size {
+		return err
+	}
+	return f.Truncate(size)
+}

@@ -1,0 +1,80 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func statfs(folder string) (unix.Statfs_t, error) {
+	var s unix.Statfs_t
+	for {
+		err := unix.Statfs(folder, &s)
+		if !errors.Is(err, unix.EINTR) {
+			return s, err
+		}
+	}
+}
+
+// isFAT knows FAT; exFAT has another number and no such limit.
+func isFAT(folder string) bool {
+	s, err := statfs(folder)
+	return err == nil && uint32(s.Type) == unix.MSDOS_SUPER_MAGIC //nolint:gosec,unconvert // its width differs between machines
+}
+
+func free(folder string) (int64, bool) {
+	s, err := statfs(folder)
+	if err != nil || s.Blocks == 0 { // some in user space tell nothing
+		return 0, false
+	}
+	size := s.Frsize
+	if size == 0 {
+		size = s.Bsize
+	}
+	return int64(s.Bavail) * int64(size), true //nolint:gosec,unconvert // as above
+}
+
+// step is how much is reserved with one call: a file system in memory clears it
+// at once, and begins from nothing when it is interrupted.
+const step = 256 << 20
+
+func reserve(ctx context.Context, f *os.File, size int64) error {
+	for at := int64(0); at < size; at += step {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := allocate(f, at, min(step, size-at))
+		switch {
+		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EINTR):
+			return withoutRoom(f, size)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+func allocate(f *os.File, at, size int64) error {
+	const patience = 20
+	var err error
+	for range patience {
+		if err = unix.Fallocate(int(f.Fd()), 0, at, size); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+	return err
+}
+
+// withoutRoom gives a file its size where no room can be taken before it is
+// needed. FAT and exFAT know no holes and would write zeros now.
+func withoutRoom(f *os.File, size int64) error {
+	var s unix.Statfs_t
+	err := unix.Fstatfs(int(f.Fd()), &s)
+	switch kind := uint32(s.Type); { //nolint:gosec,unconvert // its width differs between machines
+	case err != nil, kind == unix.MSDOS_SUPER_MAGIC, kind == unix.EXFAT_SUPER_MAGIC:
+		return nil
+	}
+	return truncate(f, size)
+}

@@ -1,0 +1,14 @@
+//go:build !linux && !darwin && !windows
+
+package disk
+
+import (
+	"context"
+	"os"
+)
+
+func isFAT(string) bool { return false }
+
+func free(string) (int64, bool) { return 0, false }
+
+func reserve(_ context.Context, f *os.File, size int64) error { return truncate(f, size) }
