@@ -29,6 +29,17 @@ type CopyOptions struct {
 	// copies before this one and at the same time. nil: nothing but the source.
 	Mounts *Mounts
 
+	// Ahead is a registry that the plan will be carried out for. Manifests that it
+	// has are read there: that they are is known then, and the source isn't asked.
+	// [PlanCopy] reads them; nil: the source is asked for all.
+	Ahead *Destination
+
+	// AssumeComplete takes an index or manifest that Ahead has for all that is below
+	// it and hangs on that, and looks at none of it: what went missing there stays
+	// missing. Of a root, what hangs on itself is still looked for. The plan is good
+	// for Ahead alone. [PlanCopy] decides.
+	AssumeComplete bool
+
 	OnPlanned    func(objects int, bytes int64)                       // once all that is to be there is known
 	OnStart      func(desc ocispec.Descriptor, of string)             // before content is sent; of says what it is part of, for people
 	OnBytes      func(n int)                                          // n bytes more of a blob were sent
@@ -42,6 +53,7 @@ type CopyResult struct {
 	Mounted Amount // taken over from another repository of the same registry
 	Skipped Amount // there already
 	Anchors int    // tags set for AnchorTags
+	Assumed int    // manifests that were there and stand for all below them: AssumeComplete
 	// Attachments are the signatures, attestations, lists of materials and other
 	// manifests that hang on something copied, in order. All of them are at the
 	// target.
@@ -143,8 +155,8 @@ func (e *CopyError) Unwrap() error { return e.Err }
 // digest among it from a source to a destination, whatever kinds they are.
 // Manifests are opaque bytes: the same digests are there afterwards.
 //
-// First all manifests are read. Then the target is asked once for each object,
-// and gets what it has not got: blobs, manifests from the leaves to the roots,
+// First all manifests are read, at the target where it has them. It is asked once
+// for each object, and gets what it has not got: blobs, manifests from the leaves to the roots,
 // then attachments, each in the form that the target supports, added to those
 // that are there and replacing none. What was sent is read back. No tag of the
 // roots is set, and a layout or archive is not committed: that is the caller's,
@@ -156,6 +168,7 @@ func (e *CopyError) Unwrap() error { return e.Err }
 //
 // Errors: *CopyError, several of them joined, around the errors of this package.
 func Copy(ctx context.Context, src *Source, dst *Destination, roots []ocispec.Descriptor, opts CopyOptions) (CopyResult, error) {
+	opts.Ahead = dst
 	plan, err := PlanCopy(ctx, src, roots, opts)
 	if err != nil {
 		return CopyResult{}, err
@@ -172,6 +185,7 @@ type CopyPlan struct {
 	manifests    [][]*copyNode // in the order to push: each group needs those before it
 	attachments  []plannedAttachment
 	undetermined []Undetermined
+	assumed      int
 }
 
 // Size is how many objects there are and how large they are together.
@@ -206,6 +220,7 @@ type copyNode struct {
 	height int       // of a manifest: 1 above its highest part
 	parts  []*copyNode
 	data   []byte // of a manifest; nil for those that are read again
+	known  presence
 
 	foreign bool // all who name it say that it may not be given on, or give addresses
 	urls    []string

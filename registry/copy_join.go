@@ -68,4 +68,5 @@ func (j *joining) take(p *CopyPlan) {
 		j.all.attachments = append(j.all.attachments, a)
 	}
 	j.all.undetermined = append(j.all.undetermined, p.undetermined...)
+	j.all.assumed += p.assumed
 }

@@ -39,6 +39,7 @@ func PlanCopy(ctx context.Context, src *Source, roots []ocispec.Descriptor, opts
 		src:    src,
 		find:   src.place.finder(),
 		source: src.place.name(),
+		ahead:  newAhead(src, opts),
 	}
 	if opts.WithoutAttachments {
 		p.find = nothingHangs{}
@@ -78,6 +79,7 @@ type planner struct {
 	src      *Source
 	find     finder
 	source   string
+	ahead    *ahead
 	held     int64
 	problems []error
 }
@@ -116,6 +118,7 @@ func (p *planner) tagsFound(src *Source) []string {
 // reading is what reading one manifest brought.
 type reading struct {
 	data         []byte
+	known        presence
 	links        links
 	attached     []foundAttachment
 	undetermined []Undetermined
@@ -144,11 +147,17 @@ func (p *planner) round(ctx context.Context, round []*copyNode, opts CopyOptions
 }
 
 func (p *planner) visit(ctx context.Context, n *copyNode) (v reading, err error) {
+	if v.known = p.ahead.assume(ctx, n); v.known.there {
+		if n.parent != nil || n.depth > 0 {
+			return v, nil
+		}
+		return v, p.lookForAttached(ctx, n, &v)
+	}
 	fail := func(step string, err error) error {
 		return &CopyError{Side: "source", Ref: p.source, Digest: n.desc.Digest, Of: n.of(), Step: step, Err: err}
 	}
 	if v.data = n.data; v.data == nil {
-		v.data, err = content.FetchAll(ctx, p.src, n.desc)
+		v.data, v.known, err = p.read(ctx, n.desc, v.known)
 	}
 	if err == nil {
 		v.links, err = readLinks(v.data)
@@ -166,14 +175,30 @@ func (p *planner) visit(ctx context.Context, n *copyNode) (v reading, err error)
 	if err != nil {
 		return v, fail("reading", err)
 	}
+	return v, p.lookForAttached(ctx, n, &v)
+}
+
+func (p *planner) lookForAttached(ctx context.Context, n *copyNode, v *reading) (err error) {
 	v.attached, v.undetermined, err = p.find.attachments(ctx, n.desc)
 	for i := range v.undetermined {
 		v.undetermined[i].Of = n.of()
 	}
 	if err != nil {
-		return v, fail("looking for what hangs on", err)
+		return &CopyError{Side: "source", Ref: p.source, Digest: n.desc.Digest, Of: n.of(), Step: "looking for what hangs on", Err: err}
 	}
-	return v, nil
+	return nil
+}
+
+// read gets a manifest from the target when that has it, else from the source.
+func (p *planner) read(ctx context.Context, desc ocispec.Descriptor, known presence) ([]byte, presence, error) {
+	if known.at == "" {
+		var data []byte
+		if data, known = p.ahead.read(ctx, desc); data != nil {
+			return data, known, nil
+		}
+	}
+	data, err := content.FetchAll(ctx, p.src, desc)
+	return data, known, err
 }
 
 func (p *planner) checkParts(l links) error {
@@ -189,6 +214,10 @@ func (p *planner) checkParts(l links) error {
 // manifests that nobody has read yet.
 func (p *planner) take(n *copyNode, v reading) []*copyNode {
 	var next []*copyNode
+	n.known = v.known
+	if v.data == nil {
+		p.plan.assumed++
+	}
 	p.hold(n, v.data)
 	for _, desc := range append(v.links.blobs(), v.links.Manifests...) {
 		part, isNew := p.node(desc, n, n.depth)

@@ -7,13 +7,12 @@ import (
 	"sync"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 )
 
 // To brings what is planned to a target, as [Copy] does after planning.
 func (p *CopyPlan) To(ctx context.Context, dst *Destination, opts CopyOptions) (CopyResult, error) {
-	r := &copyRun{plan: p, dst: dst, opts: opts, failed: map[*copyNode]bool{}, mounts: mountsTo{dst: dst, known: opts.Mounts}}
-	r.result.Undetermined = p.Undetermined()
+	r := &copyRun{plan: p, dst: dst, opts: opts, failed: map[*copyNode]bool{}, news: make(chan struct{}, 1), mounts: mountsTo{dst: dst, known: opts.Mounts}}
+	r.result.Undetermined, r.result.Assumed = p.Undetermined(), p.assumed
 	if opts.OnPlanned != nil {
 		size := p.Size()
 		opts.OnPlanned(size.Objects, size.Bytes)
@@ -37,16 +36,27 @@ type copyRun struct {
 	result   CopyResult
 	failed   map[*copyNode]bool // not at the target, nor is what needs it
 	problems []error
-	sent     []*copyNode
+	sent     []*copyNode   // and not read back yet
+	news     chan struct{} // that there is more of it
 }
 
 func (r *copyRun) all(ctx context.Context) error {
-	err := each(ctx, r.opts.Concurrency, len(r.plan.blobs), func(ctx context.Context, i int) error {
+	steps := []func(context.Context) error{r.blobs, r.manifests, r.attachAll, r.anchorAll}
+	for _, step := range steps {
+		if err := r.readingBack(ctx, step); err != nil {
+			return err
+		}
+	}
+	return r.readBackAll(ctx, r.opts.Concurrency)
+}
+
+func (r *copyRun) blobs(ctx context.Context) error {
+	return each(ctx, r.opts.Concurrency, len(r.plan.blobs), func(ctx context.Context, i int) error {
 		return r.blob(ctx, r.plan.blobs[i])
 	})
-	if err != nil {
-		return err
-	}
+}
+
+func (r *copyRun) manifests(ctx context.Context) error {
 	for _, group := range r.plan.manifests {
 		err := each(ctx, r.opts.Concurrency, len(group), func(ctx context.Context, i int) error {
 			return r.manifest(ctx, group[i])
@@ -55,15 +65,7 @@ func (r *copyRun) all(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.attachAll(ctx); err != nil {
-		return err
-	}
-	if err := r.anchorAll(ctx); err != nil {
-		return err
-	}
-	return each(ctx, r.opts.Concurrency, len(r.sent), func(ctx context.Context, i int) error {
-		return r.readBack(ctx, r.sent[i])
-	})
+	return nil
 }
 
 // blob sees to it that a blob is at the target.
@@ -135,7 +137,7 @@ func (r *copyRun) manifest(ctx context.Context, n *copyNode) error {
 	if r.lacksParts(n) {
 		return nil
 	}
-	there, err := r.dst.Exists(ctx, n.desc)
+	there, err := r.has(ctx, n)
 	if err != nil {
 		return r.target(n, "looking for", err)
 	}
@@ -152,6 +154,14 @@ func (r *copyRun) manifest(ctx context.Context, n *copyNode) error {
 	}
 	r.copied(n)
 	return nil
+}
+
+// has asks the target for a manifest unless that was done when it was planned.
+func (r *copyRun) has(ctx context.Context, n *copyNode) (bool, error) {
+	if n.known.at == r.dst.target.name() {
+		return n.known.there, nil
+	}
+	return r.dst.Exists(ctx, n.desc)
 }
 
 func (r *copyRun) lacksParts(n *copyNode) bool {
@@ -176,23 +186,6 @@ func (r *copyRun) problem(n *copyNode, err error) error {
 	defer r.mu.Unlock()
 	r.failed[n] = true
 	r.problems = append(r.problems, err)
-	return nil
-}
-
-// readBack reads what was sent: success is said of what is there.
-func (r *copyRun) readBack(ctx context.Context, n *copyNode) error {
-	var err error
-	if isManifest(n.desc.MediaType) {
-		_, err = content.FetchAll(ctx, r.dst, n.desc)
-	} else {
-		var there bool
-		if there, err = r.dst.Exists(ctx, n.desc); err == nil && !there {
-			err = missing(r.dst.target.name(), n.desc)
-		}
-	}
-	if err != nil {
-		return r.target(n, "reading back", err)
-	}
 	return nil
 }
 
@@ -238,6 +231,12 @@ func (r *copyRun) done(amount *Amount, n *copyNode, isNew bool, sent int64) {
 		r.sent = append(r.sent, n)
 	}
 	r.mu.Unlock()
+	if isNew {
+		select {
+		case r.news <- struct{}{}:
+		default:
+		}
+	}
 	if r.opts.OnDone != nil {
 		r.opts.OnDone(n.desc, n.of(), sent)
 	}

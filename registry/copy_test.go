@@ -265,10 +265,10 @@ func copyThere(t *testing.T, c *registry.Client, cargo cargo, from, to place) {
 			t.Errorf("the second time %s of %s is %s", a.Digest, a.Subject, a.State)
 		}
 	}
-	cargo.holds(t, c, to.at+to.tag+"2.0.0")
 	if to.reg != nil {
 		oneCheckEach(t, to.reg.Requests()[before:], unique)
 	}
+	cargo.holds(t, c, to.at+to.tag+"2.0.0")
 }
 
 func requestCount(p place) int {
@@ -284,7 +284,11 @@ func oneCheckEach(t *testing.T, requests []registrytest.Request, all map[digest.
 	t.Helper()
 	asked := map[string]int{}
 	for _, r := range requests {
-		if r.Method == http.MethodHead {
+		isManifest := strings.Contains(r.Path, "/manifests/")
+		if r.Method == http.MethodGet && !isManifest && strings.Contains(r.Path, "/blobs/") {
+			t.Errorf("read %s", r.Path)
+		}
+		if r.Method == http.MethodHead || r.Method == http.MethodGet && isManifest {
 			asked[r.Path[strings.LastIndexByte(r.Path, '/')+1:]]++
 		}
 		if r.Method == http.MethodPost || r.Method == http.MethodPatch {

@@ -224,8 +224,11 @@ func (p *remotePlace) Push(ctx context.Context, desc ocispec.Descriptor, r io.Re
 	return p.failed(p.repo.Push(ctx, desc, bytes.NewReader(data)), describe(desc), desc, false)
 }
 
-// Tag puts the manifest's own bytes under a tag.
+// Tag puts the manifest's own bytes under a tag, unless they are there.
 func (p *remotePlace) Tag(ctx context.Context, desc ocispec.Descriptor, tag string) error {
+	if now, err := p.repo.Resolve(ctx, tag); err == nil && now.Digest == desc.Digest {
+		return nil
+	}
 	data, err := content.FetchAll(ctx, p, desc)
 	if err != nil {
 		return err

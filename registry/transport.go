@@ -46,7 +46,7 @@ func baseTransport(s Settings, config *tls.Config) *connections {
 		TLSClientConfig:       certificates.config,
 		TLSHandshakeTimeout:   15 * time.Second,
 		ForceAttemptHTTP2:     true,
-		MaxIdleConnsPerHost:   s.Concurrency,
+		MaxIdleConnsPerHost:   2*s.Concurrency + besideTransfers, // a copy within a host, and what looks at it
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		DisableCompression:    true, // bytes are hashed as they are stored
