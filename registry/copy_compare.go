@@ -14,7 +14,7 @@ import (
 // Errors are those of [Copy], and *LocationError for a path where something else
 // is.
 func (p *CopyPlan) Compare(ctx context.Context, c *Client, l Location, opts CopyOptions) (CopyResult, error) {
-	result := CopyResult{Undetermined: p.Undetermined()}
+	result := CopyResult{Undetermined: p.Undetermined(), Assumed: p.assumed}
 	at, err := c.lookAt(ctx, l)
 	if err != nil {
 		return result, err
@@ -34,6 +34,10 @@ func (p *CopyPlan) Compare(ctx context.Context, c *Client, l Location, opts Copy
 	if at != nil {
 		err = each(ctx, opts.Concurrency, len(nodes), func(ctx context.Context, i int) (err error) {
 			n := nodes[i]
+			if n.known.at == at.name() {
+				there[i] = n.known.there
+				return nil
+			}
 			if there[i], err = at.has(ctx, n.desc); err != nil {
 				return &CopyError{Side: "target", Ref: at.name(), Digest: n.desc.Digest, Of: n.of(), Step: "looking for", Err: err}
 			}

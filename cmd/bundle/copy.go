@@ -48,7 +48,7 @@ corrupt or incomplete, 9 some of several destinations failed, 10 not reachable.`
 			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be copied and write nothing"},
 			&cli.BoolFlag{Name: "overwrite", Usage: "move a version's tag that names other content"},
 			&cli.BoolFlag{Name: "allow-missing", Usage: "with a policy too, go on where it cannot be known whether something is signed"},
-			anchorFlag(), foreignFlag(), expandFlag(),
+			anchorFlag(), assumeFlag(), foreignFlag(), expandFlag(),
 		}, flags.Policy(), flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
 			opts, err := copyOptionsFrom(c)
@@ -73,6 +73,7 @@ type copyOptions struct {
 	overwrite    bool
 	allowMissing bool
 	anchorTags   bool
+	assume       bool // take indexes that are there for complete
 	foreign      string // what becomes of layers that may not be given on; empty: nobody said
 	expand       string // prefix of a mirror; empty: none
 	form         flags.Form
@@ -81,7 +82,7 @@ type copyOptions struct {
 func copyOptionsFrom(c *cli.Context) (copyOptions, error) {
 	opts := copyOptions{
 		dryRun: c.Bool("dry-run"), overwrite: c.Bool("overwrite"),
-		allowMissing: c.Bool("allow-missing"), anchorTags: c.Bool("anchor-tags"),
+		allowMissing: c.Bool("allow-missing"), anchorTags: c.Bool("anchor-tags"), assume: c.Bool("assume-complete"),
 	}
 	var err error
 	if opts.form, err = flags.Output(c); err != nil {
@@ -104,6 +105,9 @@ func copyOptionsFrom(c *cli.Context) (copyOptions, error) {
 		return opts, err
 	}
 	opts.from, opts.to = all[0], all[1:]
+	if err := opts.checkAssume(); err != nil {
+		return opts, err
+	}
 	if opts.settings, err = flags.RegistrySettings(c, append(prefixLocation(opts.expand), all...)...); err != nil {
 		return opts, err
 	}
@@ -136,7 +140,10 @@ func runCopy(ctx context.Context, opts copyOptions, out io.Writer, talk *ui.Talk
 	if err != nil {
 		return err
 	}
-	if err := c.read(ctx); err != nil {
+	if err := c.probe(ctx, destinations); err != nil {
+		return err
+	}
+	if err := c.read(ctx, destinations); err != nil {
 		return err
 	}
 	x, err := c.expansion(destinations)
@@ -208,10 +215,14 @@ func namePlain(loc registry.Location, name string) (destination, error) {
 
 // read finds out all that is to be copied, and refuses to go on when a policy
 // wants more to be known of it than the source tells.
-func (c *copier) read(ctx context.Context) error {
+func (c *copier) read(ctx context.Context, destinations []destination) error {
+	ahead, err := c.ahead(ctx, destinations)
+	if err != nil {
+		return err
+	}
 	progress := c.talk.Progress(ui.Step{Doing: "reading what " + c.source.Location.String() + " holds", Did: "read what " + c.source.Location.String() + " holds"})
 	defer progress.Close()
-	plan, err := registry.PlanCopy(ctx, c.source.Source, []ocispec.Descriptor{c.source.Root}, registry.CopyOptions{Concurrency: c.settings.Concurrency})
+	plan, err := registry.PlanCopy(ctx, c.source.Source, []ocispec.Descriptor{c.source.Root}, registry.CopyOptions{Concurrency: c.settings.Concurrency, Ahead: ahead, AssumeComplete: c.assume})
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,6 @@ import (
 
 // toAll copies to one place after the other and goes on past those that fail.
 func (c copier) toAll(ctx context.Context, destinations []destination, x *expander, out io.Writer) error {
-	if err := c.probe(ctx, destinations); err != nil {
-		return err
-	}
 	if err := x.check(ctx, c); err != nil {
 		return err
 	}

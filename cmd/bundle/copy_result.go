@@ -28,6 +28,7 @@ type copiedTo struct {
 	Copied       registry.Amount      `json:"copied"`
 	Mounted      registry.Amount      `json:"mounted"`
 	Skipped      registry.Amount      `json:"skipped"`
+	Assumed      int                  `json:"assumed,omitempty"` // manifests that stand for all below them: --assume-complete
 	Signatures   attachmentCount      `json:"signatures"`
 	Attachments  attachmentCount      `json:"attachments"` // the signatures among them
 	Anchors      int                  `json:"anchors,omitempty"`
@@ -75,7 +76,7 @@ func (c copier) result() copyResult {
 }
 
 func (at *copiedTo) take(r registry.CopyResult) {
-	at.Copied, at.Mounted, at.Skipped, at.LeftOut, at.Anchors = r.Copied, r.Mounted, r.Skipped, r.LeftOut, r.Anchors
+	at.Copied, at.Mounted, at.Skipped, at.LeftOut, at.Anchors, at.Assumed = r.Copied, r.Mounted, r.Skipped, r.LeftOut, r.Anchors, r.Assumed
 	at.Signatures = countAttachments(r.Attachments, registry.Attachment.IsSignature)
 	at.Attachments = countAttachments(r.Attachments, func(registry.Attachment) bool { return true })
 }

@@ -25,6 +25,9 @@ func noteCopy(progress *ui.Progress, result registry.CopyResult) {
 	if n := result.Skipped.Objects; n > 0 {
 		progress.Notef("%d there already", n)
 	}
+	if n := result.Assumed; n > 0 {
+		progress.Notef("%s taken for complete", ui.Count(n, "manifest"))
+	}
 	if n := result.Mounted.Objects; n > 0 {
 		progress.Notef("%d taken over within the registry", n)
 	}
