@@ -10,7 +10,8 @@ import (
 
 var anchorName = regexp.MustCompile(`^waybill-[0-9a-f]{16}$`)
 
-func isAnchor(tag string) bool { return anchorName.MatchString(tag) }
+// isAnchor says whether a tag is there to keep something, and is nobody's version.
+func isAnchor(tag string) bool { return anchorName.MatchString(tag) || isPieceTag(tag) }
 
 // Anchor gives everything that was planned its tags, as [CopyOptions.AnchorTags]
 // has it, at a registry where it already is, and says how many were set.

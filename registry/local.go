@@ -63,7 +63,7 @@ func (p *localPlace) openAt(_ context.Context, desc ocispec.Descriptor, offset i
 	}
 	rc, size, err := p.blobs.open(desc.Digest)
 	if err != nil {
-		return nil, storeError(err, desc, p.place)
+		return p.blame(nil, desc, storeError(err, desc, p.place))
 	}
 	if err = checkSize(size, desc, p.place); err == nil {
 		_, err = rc.Seek(offset, io.SeekStart)

@@ -118,7 +118,7 @@ func (c *Client) loginSource(q asked) string {
 func isOurs(err error) bool {
 	return as[*NotFoundError](err) || as[*DeniedError](err) || as[*UnreachableError](err) || as[*ContentError](err) ||
 		as[*LocationError](err) || as[*ChoiceError](err) || as[*CredentialsError](err) || as[*BusyError](err) || as[*ResponseError](err) || as[*TagError](err) || as[*TargetsError](err) ||
-		as[*UnfinishedError](err) || as[*SpaceError](err) || as[*FileSizeError](err)
+		as[*UnfinishedError](err) || as[*SpaceError](err) || as[*FileSizeError](err) || as[*VolumesError](err) || as[*DeltaError](err)
 }
 
 func as[T error](err error) bool {
