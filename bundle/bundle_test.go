@@ -207,7 +207,7 @@ func TestCheckWalksTheGraph(t *testing.T) {
 		size += int64(len(blob))
 	}
 	want := CheckResult{Manifests: 5, Blobs: 10, Bytes: size}
-	for name, opts := range map[string]CheckOptions{"read": {}, "asked": {Exists: s.Exists}, "both": {Exists: s.Exists, ReadData: true}} {
+	for name, opts := range map[string]CheckOptions{"read": {}, "asked": {Exists: s.Exists}, "both": {Exists: s.Exists, ReadData: true}, "small ones read": {Exists: s.Exists, ReadUpTo: 1 << 20}} {
 		var begun, right, read atomic.Int64
 		opts.OnCheck = func(ocispec.Descriptor) { begun.Add(1) }
 		opts.OnRead = func(n int64) { read.Add(n) }

@@ -23,8 +23,10 @@ const (
 // CheckOptions are the options of [Bundle.Check]. The zero value reads and
 // hashes everything.
 type CheckOptions struct {
-	// ReadData reads and hashes every blob although Exists is given.
+	// ReadData reads and hashes every blob although Exists is given; ReadUpTo
+	// those up to that many bytes.
 	ReadData bool
+	ReadUpTo int64
 	// Exists asks whether a blob of that digest and size is there. nil: every
 	// blob is read and hashed. It may be called at the same time.
 	Exists func(ctx context.Context, desc ocispec.Descriptor) (bool, error)
@@ -199,7 +201,7 @@ func (w *walk) blob(ctx context.Context, n node) error {
 			return errLeftOut
 		}
 	}
-	if w.opts.Exists == nil || w.opts.ReadData {
+	if w.opts.Exists == nil || w.opts.ReadData || n.desc.Size <= w.opts.ReadUpTo {
 		return hash(ctx, w.b.src, n.desc, n.owner, w.opts.OnRead)
 	}
 	there, err := w.opts.Exists(ctx, n.desc)

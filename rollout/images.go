@@ -68,11 +68,12 @@ type PreviewedImages struct {
 // An imageMap knows what takes the place of each locked reference. A nil one
 // keeps everything.
 type imageMap struct {
-	targets      map[string]string        // by normalised reference
-	digests      map[digest.Digest]string // by the digest charts may name
-	of           map[string][]string      // components by normalised reference; none: the release's
-	vendors      map[string]digest.Digest // of the vendor's images, by normalised reference
-	replacements []Replacement            // of the site, ended ones among them
+	targets      map[string]string                  // by normalised reference
+	digests      map[digest.Digest]string           // by the digest charts may name
+	of           map[string][]string                // components by normalised reference; none: the release's
+	vendors      map[string]digest.Digest           // of the vendor's images, by normalised reference
+	platforms    map[string][]bundle.LockedManifest // of the indexes among the targets
+	replacements []Replacement                      // of the site, ended ones among them
 	allow        []*regexp.Regexp
 	pull         string // name of the pull secret that is attached, empty for none
 }
@@ -84,7 +85,7 @@ func newImageMap(i Images, lock *bundle.Lock, platform string, recorded []Replac
 	if i.keep() {
 		return nil, nil
 	}
-	m := &imageMap{targets: map[string]string{}, digests: map[digest.Digest]string{}, of: map[string][]string{}, vendors: map[string]digest.Digest{}}
+	m := &imageMap{targets: map[string]string{}, digests: map[digest.Digest]string{}, of: map[string][]string{}, vendors: map[string]digest.Digest{}, platforms: map[string][]bundle.LockedManifest{}}
 	for _, image := range lock.Images {
 		for _, reference := range image.References {
 			if _, taken := m.targets[reference]; taken && !fitsPlatform(image.Platforms, platform) {
@@ -96,6 +97,7 @@ func newImageMap(i Images, lock *bundle.Lock, platform string, recorded []Replac
 			}
 			m.targets[reference], m.of[reference], m.vendors[reference] = target, image.Components, upstreamOf(image)
 			m.digests[image.Digest] = target
+			m.platforms[target] = image.Manifests
 			if image.Upstream != "" {
 				m.digests[image.Upstream] = target
 			}
@@ -188,37 +190,61 @@ func (r *Runner) prepareImages(ctx context.Context, a *analysis) error {
 			a.warn("%s; remove it from the site file's images.replace", one)
 		}
 	}
-	a.checkPullable(ctx)
-	return ctx.Err()
+	return r.checkPullable(ctx, a)
 }
 
 // checkPullable refuses images that nodes would not find. A registry that nodes
 // reach and this machine does not is only said.
-func (a *analysis) checkPullable(ctx context.Context) {
+func (r *Runner) checkPullable(ctx context.Context, a *analysis) error {
 	if a.req.Images.Missing == nil {
-		return
+		return nil
 	}
-	names := map[string]string{} // normalised reference by target
-	var targets []string
-	for _, reference := range sortedKeys(a.images.targets) {
-		target := a.images.targets[reference]
-		if names[target] == "" {
-			targets = append(targets, target)
-		}
-		names[target] = reference
+	platforms, err := r.nodePlatforms(ctx)
+	if err != nil && !errors.Is(err, errForbidden) {
+		return err
 	}
+	names := a.images.pulled(platforms)
+	targets := sortedKeys(names)
 	missing, unasked := a.req.Images.Missing(ctx, targets)
 	for _, target := range missing {
 		if slices.ContainsFunc(a.images.replacements, func(r Replacement) bool { return !r.Ended && r.Reference == target }) {
 			a.refuse("image-missing", "the site file's images.replace puts %s in the place of %s, and its registry does not have it", target, names[target])
 			continue
 		}
-		a.refuse("image-missing", "nodes would pull %s as %s, which its registry does not have; copy the bundle there first", names[target], target)
+		a.refuse("image-missing", "nodes would pull %s as %s, which its registry does not have; copy the bundle there first%s", names[target], target, a.req.Images.howToCopy())
 	}
 	if len(unasked) > 0 {
 		first := sortedKeys(unasked)[0]
 		a.warn("whether nodes find their images was not checked for %d of %d: %s: %v", len(unasked), len(targets), first, unasked[first])
 	}
+	return ctx.Err()
+}
+
+// pulled are the references that nodes of these platforms ask a registry for, and
+// the one of the release that each stands for: of an index the manifest of a
+// platform too. Without platforms all of them count.
+func (m *imageMap) pulled(platforms []string) map[string]string {
+	names := map[string]string{}
+	for _, reference := range sortedKeys(m.targets) {
+		target := m.targets[reference]
+		names[target] = reference
+		repository, _, _ := strings.Cut(target, "@")
+		for _, manifest := range m.platforms[target] {
+			if len(platforms) == 0 || slices.ContainsFunc(platforms, func(p string) bool { return fitsPlatform([]string{manifest.Platform}, p) }) {
+				names[repository+"@"+manifest.Digest.String()] = reference + " for " + manifest.Platform
+			}
+		}
+	}
+	return names
+}
+
+// howToCopy says what makes a mirror of the images, "" for the bundle's own
+// repository.
+func (i Images) howToCopy() string {
+	if i.Prefix == "" {
+		return ""
+	}
+	return " with --expand " + i.Prefix
 }
 
 // checkImages holds the references of a component against the map.

@@ -1,6 +1,8 @@
 package rollout
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,6 +131,44 @@ func TestComposedFlatBundlesServeTheNodesPlatform(t *testing.T) {
 				t.Errorf("it leads to %s; planning: %v", to, planErr)
 			}
 		})
+	}
+}
+
+// Of an index nodes ask for the manifest of their platform too.
+func TestWhatNodesPullIsAskedFor(t *testing.T) {
+	lock := lockWithImages()
+	lock.Images[1].Manifests = []bundle.LockedManifest{{Platform: "linux/amd64", Digest: digest.FromString("amd")}, {Platform: "linux/arm64/v8", Digest: digest.FromString("arm")}}
+	m, err := newImageMap(Images{Prefix: "site.example/m"}, lock, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nginx, db := "site.example/m/docker.io/library/nginx", "site.example/m/quay.io_5000/shop/db:2"
+	want := []string{nginx + ":1.27@" + digestA.String(), nginx + ":latest@" + digestA.String(), db + "@" + digest.FromString("arm").String(), db + "@" + digestB.String()}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, sortedKeys(m.pulled([]string{"linux/arm64"}))); diff != "" {
+		t.Error(diff)
+	}
+	if n := len(m.pulled(nil)); n != 5 {
+		t.Errorf("%d are asked for where nodes are not known, want 5", n)
+	}
+}
+
+// A record that is too large loses what is known of platforms first.
+func TestRecordsWithManyImagesShrink(t *testing.T) {
+	w := newWorld(t)
+	req := request("1.0.0", part("web"))
+	req.Source.Lock.Packed = bundle.PackedImages
+	for i := range 3000 {
+		image := bundle.LockedImage{Digest: digest.FromString(fmt.Sprint(i)), References: []string{fmt.Sprintf("quay.io/shop/i%d:1", i)}}
+		for p := range 6 {
+			image.Manifests = append(image.Manifests, bundle.LockedManifest{Platform: fmt.Sprintf("linux/p%d", p), Digest: digest.FromString(fmt.Sprint(i, p))})
+		}
+		req.Source.Lock.Images = append(req.Source.Lock.Images, image)
+	}
+	w.mustInstall(req)
+	rec := w.record("shop")
+	if len(rec.Images) != 3000 || rec.ImagesLeftOut || rec.Images[0].Manifests != nil {
+		t.Errorf("%d images are recorded, left out: %v, the first %+v", len(rec.Images), rec.ImagesLeftOut, rec.Images[0])
 	}
 }
 

@@ -64,10 +64,11 @@ func (r *Runner) installHeld(ctx context.Context, h *holding, req *Request) (*Ou
 	}
 	rec := t.firstRecord()
 	data, err := rec.encode()
-	if err == nil && len(data) > recordLimit/2 && len(rec.Images) > 0 {
-		t.outcome.Warnings = append(t.outcome.Warnings, fmt.Sprintf("the record has no room for the release's images; `apply images %s` will not know them", a.instance))
-		rec.Images, rec.ImagesLeftOut = nil, true
+	for err == nil && len(data) > recordLimit/2 && rec.shrinkImages() {
 		data, err = rec.encode()
+	}
+	if rec.ImagesLeftOut {
+		t.outcome.Warnings = append(t.outcome.Warnings, fmt.Sprintf("the record has no room for the release's images; `apply images %s` will not know them", a.instance))
 	}
 	if err != nil {
 		return nil, err

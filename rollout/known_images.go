@@ -23,6 +23,9 @@ func knownImages(rec *Record) *knownSet {
 	k := &knownSet{recorded: len(rec.Images) > 0, bundle: map[digest.Digest]string{}, site: map[digest.Digest]string{}, references: map[string]bool{}}
 	for _, image := range rec.Images {
 		k.bundle[image.Digest] = image.Reference
+		for _, manifest := range image.Manifests {
+			k.bundle[manifest] = image.Reference
+		}
 		if image.Upstream != "" {
 			k.bundle[image.Upstream] = image.Reference
 		}
@@ -46,9 +49,8 @@ var anyDigest = regexp.MustCompile(`sha256:[0-9a-f]{64}$`)
 func digestIn(text string) digest.Digest { return digest.Digest(anyDigest.FindString(text)) }
 
 // judge says what an image is, and which reference of the lock it is. A node
-// may name the image of its platform, or its configuration, in place of the
-// index that the pod asks for by digest: what is asked for by digest can be
-// nothing else.
+// may name the image of its platform in place of the index, which the lock knows
+// too, or its configuration: what is asked for by digest can be nothing else.
 func (k *knownSet) judge(image string, running digest.Digest) (state, reference string) {
 	if !k.recorded {
 		return ImageUnknown, ""

@@ -40,9 +40,10 @@ func (w *world) from(namespace, pod string, o ObjectOrigin) {
 func TestImagesThatRun(t *testing.T) {
 	w := newWorld(t)
 	req := replacing("1.0.0", digestA)
-	digestD, digestE := digest.FromString("d"), digest.FromString("e")
+	digestD, digestE, digestF := digest.FromString("d"), digest.FromString("e"), digest.FromString("f")
 	req.Source.Lock.Images = append(req.Source.Lock.Images, bundle.LockedImage{
 		Digest: digestB, Upstream: digestD, References: []string{"quay.io/shop/db:2"},
+		Manifests: []bundle.LockedManifest{{Platform: "linux/amd64", Digest: digestF}},
 	})
 	req.Images.Allow = []string{"ops.site/*"}
 	w.mustInstall(req)
@@ -59,6 +60,7 @@ func TestImagesThatRun(t *testing.T) {
 		"a-bundle":       {"apps", here + digestB.String(), here + digestB.String(), running, ours, "bundle chart"},
 		"b-upstream":     {"apps", "quay.io/shop/db:2", "quay.io/shop/db@" + digestD.String(), running, ours, "bundle chart"},
 		"c-platform":     {"apps", here + digestB.String(), here + digestE.String(), running, ours, "bundle chart"},
+		"c-known":        {"apps", "quay.io/shop/db:2", "quay.io/shop/db@" + digestF.String(), running, ours, "bundle chart"},
 		"d-config":       {"apps", here + digestB.String(), digestE.String(), running, ours, "bundle chart"},
 		"e-replacement":  {"apps", "site.example/fix/nginx@" + digestC.String(), "docker-pullable://site.example/fix/nginx@" + digestC.String(), running, ours, "replacement chart"},
 		"f-allowed":      {"apps", "ops.site/x:1", "ops.site/x@" + digestE.String(), running, ours, "allowed chart"},

@@ -86,8 +86,17 @@ func (s *source) open(c *cli.Context, needPolicy bool) error {
 	return s.openBundle(c, s.word, needPolicy)
 }
 
+// readUpTo is the size of blobs up to which a registry's are read and hashed
+// before an install: documents, charts and what else is small. Of the layers of
+// images it is asked whether they are there; nodes hash what they pull.
+const readUpTo = 1 << 20
+
 func (s *source) openBundle(c *cli.Context, location string, needPolicy bool) error {
-	opened, err := flags.OpenAndSay(c, location, door.Options{NeedPolicy: needPolicy, ReadData: needPolicy}, s.site.settings()...)
+	options := door.Options{NeedPolicy: needPolicy}
+	if needPolicy {
+		options.ReadUpTo = readUpTo
+	}
+	opened, err := flags.OpenAndSay(c, location, options, s.site.settings()...)
 	if err != nil {
 		return err
 	}

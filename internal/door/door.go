@@ -30,6 +30,9 @@ type Options struct {
 	// ReadData reads and hashes every blob of a registry too; archives and
 	// layouts are always read whole.
 	ReadData bool
+	// ReadUpTo reads and hashes the blobs of a registry up to that many bytes;
+	// of larger ones it is asked whether they are there.
+	ReadUpTo int64
 	// AnyArtifact lets in what is no bundle too: a plain image, index or chart.
 	// Its content is not looked at; who copies it does.
 	AnyArtifact bool
@@ -97,7 +100,7 @@ func (o *Opened) open(ctx context.Context, opts Options) (err error) {
 		return nil
 	}
 	o.ReadData = opts.ReadData || o.Source.Local()
-	check := bundle.CheckOptions{ReadData: o.ReadData, Exists: o.Source.Has, OnCheck: opts.OnCheck, OnRead: opts.OnRead, OnChecked: opts.OnChecked}
+	check := bundle.CheckOptions{ReadData: o.ReadData, ReadUpTo: opts.ReadUpTo, Exists: o.Source.Has, OnCheck: opts.OnCheck, OnRead: opts.OnRead, OnChecked: opts.OnChecked}
 	if o.Content, err = o.Bundle.Check(ctx, check); err != nil {
 		return fmt.Errorf("checking %s: %w", o.Location, err)
 	}
