@@ -60,6 +60,9 @@ type Packed struct {
 	packing *packing
 }
 
+// Index returns the bytes of the root.
+func (b *Packed) Index() []byte { return b.packing.manifests[b.Root.Digest].data }
+
 // Amount returns how many blobs and manifests the bundle is, and their bytes.
 func (b *Packed) Amount() (parts int, bytes int64) {
 	for _, items := range []map[digest.Digest]item{b.packing.blobs, b.packing.manifests} {

@@ -23,8 +23,8 @@ import (
 // A *TargetsError lists all that must be created or granted. Other errors, joined
 // with it: *UnreachableError, *CredentialsError, *ResponseError.
 //
-// What shapes of manifests a registry takes is a second question, for when
-// bundles hold an index inside the index; it belongs here.
+// What shapes of manifests a registry takes is a second question:
+// [Client.ProbeShape].
 func (c *Client) Probe(ctx context.Context, locations ...Location) error {
 	var mu sync.Mutex
 	var refused []Target

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"waybill/bundle"
 	"waybill/internal/door"
 	"waybill/internal/flags"
 	"waybill/internal/ui"
@@ -64,7 +65,19 @@ func (c copier) probe(ctx context.Context, destinations []destination) error {
 	for _, d := range destinations {
 		to = append(to, d.loc)
 	}
-	return c.client.Probe(ctx, to...)
+	if err := c.client.Probe(ctx, to...); err != nil {
+		return err
+	}
+	return c.client.ProbeShape(ctx, c.shape(), c.source.Root, to...)
+}
+
+// shape is what of a bundle some registries refuse, and of any other index that
+// holds one.
+func (c copier) shape() registry.Shape {
+	if b := c.source.Bundle; b != nil {
+		return registry.ShapeOf(b.RootBytes, bundle.ArtifactTypeRelease)
+	}
+	return c.plan.Shape(c.source.Root)
 }
 
 // someFailed is the error of a whole run: of one destination its own.

@@ -48,8 +48,8 @@ func TestSilentRegistryIsNamed(t *testing.T) {
 			"bundle: still running `bundle list`; waiting for GET http://[^ ]*/v2/shop/tags/list \\(",
 		},
 		"pushing": {
-			http.MethodPut, []string{"build", "-f", file, "--no-images", "--unsigned", "-t", "oci://" + server.Host + "/new"},
-			"bundle: still pushing shop 1.0.0 to oci://[^:]*:[0-9]*/new:1.0.0: [0-9]+ of [0-9]+ parts, .* of .*; waiting for sha256:[0-9a-f]{64} .*: PUT http://",
+			http.MethodPut, []string{"build", "-f", file, "--no-images", "--unsigned", "--annotation", "new=yes", "-t", "oci://" + server.Host + "/shop:new"},
+			"bundle: still pushing shop 1.0.0 to oci://[^:]*:[0-9]*/shop:new: [0-9]+ of [0-9]+ parts, .* of .*; waiting for sha256:[0-9a-f]{64} .*: PUT http://",
 		},
 		"looking whether it can be pushed": {
 			http.MethodPost, []string{"build", "-f", file, "--no-images", "--unsigned", "-t", "oci://" + server.Host + "/new"},

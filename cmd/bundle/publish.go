@@ -135,6 +135,10 @@ func (p publisher) examineAll(ctx context.Context, to []registry.Location) ([]de
 	if err := p.client.Probe(ctx, to...); err != nil {
 		return nil, err
 	}
+	shape := registry.ShapeOf(p.packed.Index(), bundle.ArtifactTypeRelease)
+	if err := p.client.ProbeShape(ctx, shape, p.packed.Root, to...); err != nil {
+		return nil, err
+	}
 	for i := range all {
 		if err := p.examine(ctx, &all[i]); err != nil {
 			return nil, err

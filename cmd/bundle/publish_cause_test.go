@@ -107,7 +107,7 @@ func TestPatienceIsSpent(t *testing.T) {
 		"copy":  {"copy", from, "oci://" + target.Host + "/mirror:1.0.0", "--key", "vendor.pub"},
 		"build": {"build", "--no-images", "--unsigned", "-t", "oci://" + target.Host + "/built:1.0.0"},
 	} {
-		target.armWith(22, true, registrytest.Fault{Status: 429, Header: http.Header{"Retry-After": {"1"}}, Body: "<html>slow down</html>"})
+		target.armWith(29, true, registrytest.Fault{Status: 429, Header: http.Header{"Retry-After": {"1"}}, Body: "<html>slow down</html>"})
 		code, out, errOut := runBundle(t, append(args, "--retry", "1")...)
 		target.disarm()
 		if code != 10 || out != "" {

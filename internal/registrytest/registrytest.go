@@ -32,6 +32,7 @@ type Options struct {
 	Password    string
 	HTTP2       bool // with TLS: HTTP/2 for clients that speak it
 	NoRange     bool // blobs are given whole, whatever range is asked for
+	FlatOnly    bool // an index inside an index is refused, as by old Quay, Nexus and GitLab
 	Uploads     Uploads
 	// Absent, when set, is what happens to requests for repositories that are
 	// not among Repositories.
@@ -217,7 +218,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route gives uploads to the part that is strict about them.
 func (s *Server) route(rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.refuses(w, r) {
+		if s.refuses(w, r) || s.opts.FlatOnly && refusesNested(w, r) {
 			return
 		}
 		if repository, id, ok := uploadPath(r.URL.Path); ok && !r.URL.Query().Has("digest") || ok && id != "" {

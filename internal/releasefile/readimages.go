@@ -90,8 +90,8 @@ func ReadCargo(ctx context.Context, client *registry.Client, origins []ImageOrig
 	return cargo, cargo.chooseForeign(ctx, opts.Foreign)
 }
 
-// Empty says that there are no images.
-func (c *Cargo) Empty() bool { return len(c.origins) == 0 }
+// Empty says that there are no images, as of no cargo at all.
+func (c *Cargo) Empty() bool { return c == nil || len(c.origins) == 0 }
 
 // Images is how many references are carried.
 func (c *Cargo) Images() int { return len(c.origins) }

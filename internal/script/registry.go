@@ -23,7 +23,7 @@ func serversOf(ts *testscript.TestScript) servers { return ts.Value(serversKey{}
 // startRegistry starts a registry in memory, or one over a folder.
 func startRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: registry NAME [FOLDER] [-login=USER:PASSWORD] [-token] [-tls] [-absent=KIND] [-repositories=A,B]")
+		ts.Fatalf("usage: registry NAME [FOLDER] [-login=USER:PASSWORD] [-token] [-tls] [-flat] [-absent=KIND] [-repositories=A,B]")
 	}
 	opts, folders := serverOptions(args[1:])
 	for _, folder := range folders {
@@ -58,6 +58,8 @@ func serverOptions(words []string) (opts registrytest.Options, rest []string) {
 			opts.Token = &registrytest.TokenOptions{}
 		case "-tls":
 			opts.TLS = true
+		case "-flat":
+			opts.FlatOnly = true
 		case "-absent":
 			opts.Absent = registrytest.Absent(value)
 		case "-repositories":

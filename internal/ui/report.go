@@ -172,6 +172,7 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		credentials *registry.CredentialsError
 		override    *registry.OverrideError
 		targets     *registry.TargetsError
+		shape       *registry.ShapeError
 		volumes     *registry.VolumesError
 		placement   *registry.PlacementError
 		space       *registry.SpaceError
@@ -192,6 +193,10 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		return ExitFailed, "make room there, or write to another disk; nothing was written", true
 	case errors.As(err, &fileSize):
 		return ExitFailed, "--split " + fileSize.Split() + " of `bundle save` writes volumes that fit; nothing was written", true
+	case errors.As(err, &shape) && shape.Nested:
+		return ExitFailed, "a bundle built with `shape: flat` in its release file, or for one platform, has no index inside its index", true
+	case errors.As(err, &shape):
+		return ExitFailed, "no other form of a bundle avoids that: use another registry, or carry it as an archive (FILE.tar)", true
 	case errors.As(err, &tag):
 		return ExitUsage, "", true
 	case errors.As(err, &location):
