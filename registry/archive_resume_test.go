@@ -311,6 +311,7 @@ func TestArchiveOfOtherContentBeginsAgain(t *testing.T) {
 // A partial file under the archive's name is a truncated archive.
 func TestPartialArchiveIsNone(t *testing.T) {
 	s := newSaving(t)
+	_ = os.Remove(s.to())
 	if s.cut(t, s.bytes/2, 2) == nil {
 		t.Fatal("nothing is kept")
 	}
@@ -361,5 +362,36 @@ func TestArchiveOfHoles(t *testing.T) {
 	}
 	if now, err := os.ReadFile(s.to()); err != nil || !bytes.Equal(now, s.want) {
 		t.Errorf("another archive, %v", err)
+	}
+}
+
+// An archive that is there already, whole, is read and not written; any other
+// file under its name is replaced.
+func TestArchiveThatIsThere(t *testing.T) {
+	s := newSaving(t)
+	before, err := os.Stat(s.to())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, read, err := s.save(t, t.Context(), func(int64) {}, 4); err != nil || read != 0 {
+		t.Errorf("%d bytes are read, %v", read, err)
+	}
+	if now, err := os.Stat(s.to()); err != nil || !os.SameFile(before, now) {
+		t.Errorf("it was written again, %v", err)
+	}
+	s.holds(t, "saved.tar")
+	r := rand.New(rand.NewPCG(7, 8))
+	for at := 0; at < len(s.want); at += len(s.want) / 40 {
+		data := slices.Clone(s.want)
+		data[at+r.IntN(min(500, len(data)-at))] ^= 1
+		if err := os.WriteFile(s.to(), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.save(t, t.Context(), func(int64) {}, 4); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := os.ReadFile(s.to()); err != nil || !bytes.Equal(now, s.want) {
+			t.Errorf("byte %d was another and it stays so, %v", at, err)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,7 +58,16 @@ func TestArchiveWithoutRoom(t *testing.T) {
 	if now, err := os.ReadFile(s.to()); err != nil || !bytes.Equal(now, s.want) {
 		t.Errorf("another archive, %v", err)
 	}
-	// A second one does not fit beside it, and it stays.
+	// The same again is there already. One bit of it is not as it should be, and a
+	// second one does not fit beside it.
+	if _, read, err := s.save(t, t.Context(), func(int64) {}, 4); err != nil || read != 0 {
+		t.Errorf("%d bytes are read for what is there: %v", read, err)
+	}
+	damaged := slices.Clone(s.want)
+	damaged[len(damaged)/2] ^= 1
+	if err := os.WriteFile(s.to(), damaged, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if _, _, err := s.save(t, t.Context(), func(int64) {}, 4); !errors.As(err, &space) {
 		t.Errorf("a second one: %v", err)
 	}
@@ -147,6 +157,7 @@ func TestArchiveResumesFromRegistry(t *testing.T) {
 			}
 			s.from = "oci://" + reg.Host + "/shop:1.0.0"
 			for _, after := range []int64{1, 2 << 20, s.bytes / 2, s.bytes - 1} {
+				_ = os.Remove(s.to())
 				if s.cut(t, after, 1) == nil {
 					t.Fatal("nothing is kept")
 				}

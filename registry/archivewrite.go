@@ -67,6 +67,16 @@ func (t *archiveTarget) commit(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(explainWrite(err, t.place), t.close(), t.partial.leave())
 	}
+	if t.before == nil {
+		there, err := isWritten(ctx, t.path, plan, t.concurrency)
+		if there {
+			plan.skip()
+			t.hooks.there()
+		}
+		if err != nil || there {
+			return errors.Join(explainWrite(err, t.place), t.close(), t.partial.leave())
+		}
+	}
 	return errors.Join(writeTar(ctx, t.partial, plan, tarWriting{place: t.place, concurrency: t.concurrency, hooks: t.hooks}), t.close())
 }
 

@@ -283,6 +283,13 @@ type Resumption struct {
 type ResumeHooks struct {
 	OnResume  func(Resumption)         // once, before anything is written
 	OnAltered func(ocispec.Descriptor) // a blob that was kept is not what was written, and is fetched again
+	OnThere   func()                   // the file is what would be written already, to the byte, and stays
+}
+
+func (h *ResumeHooks) there() {
+	if h != nil && h.OnThere != nil {
+		h.OnThere()
+	}
 }
 
 func (h *ResumeHooks) resumed(r Resumption) {

@@ -45,10 +45,7 @@ Exit codes: 0 done, 1 failed (a version's tag names other content, …), 2 usage
 3 refused by the policy, 4 a registry says not found or denied, 6 content
 corrupt or incomplete, 9 some of several destinations failed, 10 not reachable.`,
 		Flags: flags.Join([]cli.Flag{
-			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be copied and write nothing"},
-			&cli.BoolFlag{Name: "overwrite", Usage: "move a version's tag that names other content"},
-			&cli.BoolFlag{Name: "allow-missing", Usage: "with a policy too, go on where it cannot be known whether something is signed"},
-			anchorFlag(), assumeFlag(), foreignFlag(), expandFlag(),
+			dryRunFlag(), overwriteFlag(), allowMissingFlag(), anchorFlag(), assumeFlag(), foreignFlag(), expandFlag(),
 		}, flags.Policy(), flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
 			opts, err := copyOptionsFrom(c)
@@ -58,6 +55,18 @@ corrupt or incomplete, 9 some of several destinations failed, 10 not reachable.`
 			return runCopy(c.Context, opts, c.App.Writer, flags.Talk(c))
 		},
 	}
+}
+
+func dryRunFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "dry-run", Usage: "say what would be copied and write nothing"}
+}
+
+func overwriteFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "overwrite", Usage: "move a version's tag that names other content"}
+}
+
+func allowMissingFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "allow-missing", Usage: "with a policy too, go on where it cannot be known whether something is signed"}
 }
 
 func anchorFlag() cli.Flag {
@@ -77,10 +86,35 @@ type copyOptions struct {
 	foreign      string // what becomes of layers that may not be given on; empty: nobody said
 	expand       string // prefix of a mirror; empty: none
 	form         flags.Form
+	words        copyWords
+	// create opens what is written; nil adds to what is there.
+	create func(ctx context.Context, c copier, d destination) (*registry.Destination, error)
 }
 
+// copyWords are what a verb says of what it does: each of them copies.
+type copyWords struct{ do, doing, did string }
+
+var wordsOfCopy = copyWords{"copy", "copying", "copied"}
+
 func copyOptionsFrom(c *cli.Context) (copyOptions, error) {
+	if c.Args().Len() < 2 {
+		return copyOptions{}, &flags.UsageError{
+			Message: fmt.Sprintf("`bundle copy` takes a source and at least one destination, got %d arguments", c.Args().Len()),
+			Hint:    "bundle copy oci://HOST/PATH:TAG FILE.tar",
+		}
+	}
+	all, err := flags.Locations(c.Args().Slice())
+	if err != nil {
+		return copyOptions{}, err
+	}
+	return carryOptions(c, wordsOfCopy, all[0], all[1:])
+}
+
+// carryOptions reads the flags that every verb has which carries something. One
+// that a verb has not got is not set.
+func carryOptions(c *cli.Context, words copyWords, from registry.Location, to []registry.Location) (copyOptions, error) {
 	opts := copyOptions{
+		from: from, to: to, words: words,
 		dryRun: c.Bool("dry-run"), overwrite: c.Bool("overwrite"),
 		allowMissing: c.Bool("allow-missing"), anchorTags: c.Bool("anchor-tags"), assume: c.Bool("assume-complete"),
 	}
@@ -94,17 +128,7 @@ func copyOptionsFrom(c *cli.Context) (copyOptions, error) {
 	if opts.expand, err = expandPrefix(c); err != nil {
 		return opts, err
 	}
-	if c.Args().Len() < 2 {
-		return opts, &flags.UsageError{
-			Message: fmt.Sprintf("`bundle copy` takes a source and at least one destination, got %d arguments", c.Args().Len()),
-			Hint:    "bundle copy oci://HOST/PATH:TAG FILE.tar",
-		}
-	}
-	all, err := flags.Locations(c.Args().Slice())
-	if err != nil {
-		return opts, err
-	}
-	opts.from, opts.to = all[0], all[1:]
+	all := append([]registry.Location{from}, to...)
 	if err := opts.checkAssume(); err != nil {
 		return opts, err
 	}

@@ -28,7 +28,7 @@ func (c copier) toAll(ctx context.Context, destinations []destination, x *expand
 			at.Error = err.Error()
 			failed = append(failed, err)
 			if len(destinations) > 1 {
-				c.talk.Warnf("not copied to %s: %v", d.loc, err)
+				c.talk.Warnf("not %s to %s: %v", c.words.did, d.loc, err)
 			}
 		} else if holders = append(holders, d); c.form == flags.Text {
 			if _, err := fmt.Fprintln(out, at.Reference); err != nil {
@@ -144,7 +144,7 @@ func (c copier) compare(ctx context.Context, d destination, at copiedTo) (copied
 		return at, err
 	}
 	at.take(result)
-	c.talk.Sayf("would copy %s to %s: %s, %s of %s; %s there already", c.what(), d.loc,
+	c.talk.Sayf("would %s %s to %s: %s, %s of %s; %s there already", c.words.do, c.what(), d.loc,
 		ui.Count(result.Copied.Objects, "object"), ui.Size(result.Copied.Bytes), ui.Size(c.plan.Size().Bytes), ui.Count(result.Skipped.Objects, "object"))
 	return at, nil
 }
@@ -161,10 +161,11 @@ func (c copier) namesAt(ctx context.Context, loc registry.Location) (tagResolver
 // carry brings everything to one place: content, then what hangs on it, then it
 // is looked at as anybody would who opens it there, and the tag comes last.
 func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copiedTo, err error) {
-	dst, err := c.client.Update(ctx, d.loc)
+	dst, err := c.open(ctx, d)
 	if err != nil {
 		return at, err
 	}
+	dst.Resume = c.resume(&at)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, dst.Abort())
@@ -195,8 +196,21 @@ func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copied
 	if err := c.publish(ctx, d, dst); err != nil {
 		return at, err
 	}
+	if at.There {
+		result.Copied, result.Skipped = registry.Amount{}, c.plan.Size()
+		at.Copied, at.Skipped = result.Copied, result.Skipped
+	}
 	c.sent(sending, result)
 	return at, nil
+}
+
+// open opens a place for writing: what is there stays, unless the verb has it
+// otherwise.
+func (c copier) open(ctx context.Context, d destination) (*registry.Destination, error) {
+	if c.create != nil {
+		return c.create(ctx, c, d)
+	}
+	return c.client.Update(ctx, d.loc)
 }
 
 func missingFrom(have, want []string) []string {
@@ -265,7 +279,7 @@ func (c copier) what() string {
 // when it is committed, so that the end is after that.
 func (c copier) sending(d destination) *ui.Progress {
 	return c.talk.Progress(ui.Step{
-		Doing: fmt.Sprintf("copying %s to %s", c.what(), d.loc), Did: fmt.Sprintf("copied %s to %s", c.what(), d.loc), Unit: "object",
+		Doing: fmt.Sprintf("%s %s to %s", c.words.doing, c.what(), d.loc), Did: fmt.Sprintf("%s %s to %s", c.words.did, c.what(), d.loc), Unit: "object",
 	})
 }
 

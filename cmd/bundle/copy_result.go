@@ -33,7 +33,9 @@ type copiedTo struct {
 	Attachments  attachmentCount      `json:"attachments"` // the signatures among them
 	Anchors      int                  `json:"anchors,omitempty"`
 	LeftOut      []ocispec.Descriptor `json:"leftOut,omitempty"`
-	Verification *door.Verification   `json:"target,omitempty"` // of what is there now
+	Resumed      *registry.Amount     `json:"resumed,omitempty"` // of copied: what an interrupted run had left
+	There        bool                 `json:"there,omitempty"`   // the file was there, whole, and was not written
+	Verification *door.Verification   `json:"target,omitempty"`  // of what is there now
 	Error        string               `json:"error,omitempty"`
 }
 

@@ -191,12 +191,16 @@ func (p publisher) sayReplaced(loc registry.Location, held []ocispec.Descriptor)
 	if !slices.ContainsFunc(held, other) {
 		return len(held) > 0
 	}
+	sayReplaced(p.talk, loc, held)
+	return false
+}
+
+func sayReplaced(talk *ui.Talk, loc registry.Location, held []ocispec.Descriptor) {
 	var gone []string
 	for _, desc := range held {
 		gone = append(gone, strings.TrimSpace(desc.Annotations[ocispec.AnnotationRefName]+" "+desc.Digest.String()))
 	}
-	p.talk.Sayf("%s is replaced; it held %s", loc, strings.Join(gone, ", "))
-	return false
+	talk.Sayf("%s is replaced; it held %s", loc, strings.Join(gone, ", "))
 }
 
 // publish brings the bundle to one place: blobs, children, root, read-back,
@@ -211,6 +215,7 @@ func (p publisher) publish(ctx context.Context, d destination) (result published
 	if err != nil {
 		return result, err
 	}
+	dst.Resume = resumeHooks(p.talk)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, dst.Abort())
@@ -315,7 +320,11 @@ func (p publisher) anchorAll(ctx context.Context, dst *registry.Destination) err
 
 // tag gives the bundle its name, last.
 func (p publisher) tag(ctx context.Context, dst *registry.Destination, d destination) error {
-	step := p.talk.Progress(ui.Step{Doing: "tagging " + d.loc.String(), Did: "tagged " + d.loc.String()})
+	words := [2]string{"tagging ", "tagged "}
+	if d.loc.Kind == registry.Archive { // now it is written
+		words = [2]string{"writing ", "wrote "}
+	}
+	step := p.talk.Progress(ui.Step{Doing: words[0] + d.loc.String(), Did: words[1] + d.loc.String()})
 	defer step.Close()
 	// Somebody else may have published under the tag in the meantime.
 	if _, err := p.guard(d.loc).moves(ctx, dst, d.tag, p.packed.Root); err != nil {

@@ -146,6 +146,7 @@ func runSign(ctx context.Context, opts signCommandOptions, out io.Writer, talk *
 	if err != nil {
 		return err
 	}
+	dst.Resume = resumeHooks(talk)
 	result := signResult{Reference: at.String(), Digest: root.Digest.String()}
 	for _, signer := range signers {
 		signed, err := signEach(ctx, dst, root, signer, opts.sign, talk)

@@ -64,6 +64,7 @@ func runTag(ctx context.Context, settings registry.Settings, o *door.Opened, tag
 	if err != nil {
 		return err
 	}
+	dst.Resume = resumeHooks(talk)
 	defer func() { err = errors.Join(err, dst.Abort()) }() // nothing is left to undo after Commit
 	guard := tagGuard{at: dst.Location, release: o.Bundle.Lock.Release, overwrite: overwrite}
 	if err := guard.check(ctx, dst, tag, o.Root, talk); err != nil {

@@ -31,7 +31,8 @@ type Program struct {
 	// Later are the commands and flags ("--strict") that a later version has, so
 	// that who knows them hears that.
 	Later []string
-	// Words are other tools' words for commands, those of Later included.
+	// Words are other tools' words for commands, those of Later included; several
+	// commands are separated by a comma and a space.
 	Words map[string]string
 	// Values are what flags may be set to, by flag, and Arguments what the first
 	// argument of a command may be, for completion; those left out may be anything.
@@ -92,7 +93,7 @@ func (p Program) explain(name string, err error) error {
 	case later:
 		return Usagef("`%s %s` comes with a later version of waybill", name, word)
 	case foreign:
-		return &UsageError{Message: usage.Message, Hint: fmt.Sprintf("did you mean `%s %s`?", name, ours)}
+		return &UsageError{Message: usage.Message, Hint: fmt.Sprintf("did you mean `%s %s`?", name, strings.ReplaceAll(ours, ", ", "` or `"+name+" "))}
 	}
 	return err
 }

@@ -1,0 +1,37 @@
+package main
+
+import (
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/internal/ui"
+	"waybill/registry"
+)
+
+// resume says what becomes of what an interrupted run has left of an archive.
+func (c copier) resume(at *copiedTo) registry.ResumeHooks {
+	hooks := resumeHooks(c.talk)
+	said := hooks.OnResume
+	hooks.OnResume = func(r registry.Resumption) {
+		said(r)
+		if r.Why == "" {
+			at.Resumed = &r.Kept
+		}
+	}
+	hooks.OnThere = func() { at.There = true }
+	return hooks
+}
+
+func resumeHooks(talk *ui.Talk) registry.ResumeHooks {
+	return registry.ResumeHooks{
+		OnResume: func(r registry.Resumption) {
+			if r.Why != "" {
+				talk.Sayf("%s is begun again: %s", r.Partial, r.Why)
+				return
+			}
+			talk.Sayf("going on with %s, which has %s", r.Partial, ui.Size(r.Kept.Bytes))
+		},
+		OnAltered: func(desc ocispec.Descriptor) {
+			talk.Warnf("what was left of %s is not what was written, and is read again", desc.Digest)
+		},
+	}
+}
