@@ -82,7 +82,7 @@ type copyOptions struct {
 	overwrite    bool
 	allowMissing bool
 	anchorTags   bool
-	assume       bool // take indexes that are there for complete
+	assume       bool   // take indexes that are there for complete
 	foreign      string // what becomes of layers that may not be given on; empty: nobody said
 	expand       string // prefix of a mirror; empty: none
 	form         flags.Form

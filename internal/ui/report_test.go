@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
@@ -74,6 +75,10 @@ func TestExitCodes(t *testing.T) {
 		"leads nowhere":         {&registry.UnreachableError{Why: registry.WhyWrong}, ExitFailed},
 		"cluster unreachable":   {&rollout.ClusterError{Err: errors.New("x")}, ExitUnreachable},
 		"cluster unreachable 2": {&charts.UnreachableError{Err: errors.New("x")}, ExitUnreachable},
+		"no room":               {&registry.SpaceError{}, ExitFailed},
+		"file too large":        {&registry.FileSizeError{}, ExitFailed},
+		"unfinished, lost host": {&registry.UnfinishedError{Err: &registry.UnreachableError{}}, ExitUnreachable},
+		"unfinished, bad bytes": {&registry.UnfinishedError{Err: &registry.ContentError{}}, ExitCorrupt},
 		"interrupted":           {&rollout.InterruptedError{Outcome: outcome}, ExitInterrupted},
 	}
 	for name, tt := range tests {
@@ -118,6 +123,36 @@ func TestReportInterrupted(t *testing.T) {
 	var said bytes.Buffer
 	if got := Report(ctx, &said, "bundle", &registry.UnreachableError{}); got != ExitInterrupted {
 		t.Errorf("exit code %d, want %d", got, ExitInterrupted)
+	}
+}
+
+// What is left of an archive is said with the way on, however it came to be left.
+func TestReportUnfinished(t *testing.T) {
+	interrupted, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, tt := range map[string]struct {
+		ctx   context.Context
+		cause error
+		code  int
+		words []string
+	}{
+		"interrupted":  {interrupted, context.Canceled, ExitInterrupted, []string{"error: interrupted; 1.0 KiB of 3.0 KiB are kept in a.tar.partial and a.tar.partial.journal\n", "hint: run the same command again"}},
+		"unreachable":  {context.Background(), &registry.UnreachableError{Reason: "gone"}, ExitUnreachable, []string{"gone; 1.0 KiB of 3.0 KiB", "once the host answers\n", "run the same command again", "remove both files"}},
+		"no room left": {context.Background(), syscall.ENOSPC, ExitFailed, []string{"no space left", "hint: make room on the disk first", "run the same command again"}},
+	} {
+		var said bytes.Buffer
+		err := fmt.Errorf("copying: %w", &registry.UnfinishedError{
+			Partial: "a.tar.partial", Journal: "a.tar.partial.journal",
+			Done: registry.Amount{Objects: 1, Bytes: 1024}, Of: registry.Amount{Objects: 2, Bytes: 3072}, Err: tt.cause,
+		})
+		if got := Report(tt.ctx, &said, "bundle", err); got != tt.code {
+			t.Errorf("%s: exit code %d, want %d", name, got, tt.code)
+		}
+		for _, words := range tt.words {
+			if !strings.Contains(said.String(), words) {
+				t.Errorf("%s: %q does not say %q", name, said.String(), words)
+			}
+		}
 	}
 }
 
