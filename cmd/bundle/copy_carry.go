@@ -61,14 +61,23 @@ func (c copier) probe(ctx context.Context, destinations []destination) error {
 	if c.dryRun {
 		return nil
 	}
-	var to []registry.Location
+	return c.client.Probe(ctx, locationsOf(destinations)...)
+}
+
+// probeShape finds out whether they take what is going to be sent.
+func (c copier) probeShape(ctx context.Context, destinations []destination) error {
+	if c.dryRun {
+		return nil
+	}
+	return c.client.ProbeShape(ctx, c.shape(), c.source.Root, locationsOf(destinations)...)
+}
+
+func locationsOf(destinations []destination) []registry.Location {
+	var all []registry.Location
 	for _, d := range destinations {
-		to = append(to, d.loc)
+		all = append(all, d.loc)
 	}
-	if err := c.client.Probe(ctx, to...); err != nil {
-		return err
-	}
-	return c.client.ProbeShape(ctx, c.shape(), c.source.Root, to...)
+	return all
 }
 
 // shape is what of a bundle some registries refuse, and of any other index that
