@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,13 +22,31 @@ type score struct {
 	all, allFound     int // everywhere: found, candidates included
 	claimed, wrong    int // certain or recognised, and of these what is no image of the chart
 	candidates        int
+	failed            string // why nothing was found at all
 	missed, falseOnes []string
+	doubtful          []string // the candidates
 }
 
-func judge(folder string, e entry) (*score, error) {
+// judge looks for the images of one chart and compares. A chart that does not
+// render has found nothing of what the list has.
+func (t index) judge(folder string, e entry) *score {
+	found, err := t.find(folder, e)
+	s := compare(e, found)
+	if err != nil && !errors.As(err, new(*charts.LibraryError)) {
+		s.failed = err.Error()
+	}
+	return s
+}
+
+func (t index) find(folder string, e entry) ([]charts.FoundImage, error) {
 	tgz, err := os.ReadFile(filepath.Join(folder, e.File))
 	if err != nil {
 		return nil, err
+	}
+	if e.Render.Defaults == "only with its dependencies" {
+		if tgz, err = t.vendored(folder, tgz); err != nil {
+			return nil, err
+		}
 	}
 	chart, err := charts.Open(tgz)
 	if err != nil {
@@ -37,11 +56,7 @@ func judge(folder string, e entry) (*score, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := chart.FindImages([]charts.RenderOptions{{HelmRelease: "rel", Namespace: "ns", KubeVersion: kubeVersion, Values: values}})
-	if err != nil {
-		return nil, err
-	}
-	return compare(e, found), nil
+	return chart.FindImages([]charts.RenderOptions{{HelmRelease: "rel", Namespace: "ns", KubeVersion: kubeVersion, Values: values}})
 }
 
 // sets are the values the chart needs, as helm's --set has them.
@@ -69,19 +84,19 @@ func compare(e entry, found []charts.FoundImage) *score {
 	for _, image := range found {
 		have[image.Normalized] = image.Confidence
 	}
-	isTrue := map[string]bool{}
+	scopes := map[string]string{}
 	for _, image := range e.Images {
 		name, err := ref.Normalize(image.Canonical)
 		if err != nil {
 			continue
 		}
-		isTrue[name] = true
+		scopes[name] = image.Scope
 		if image.Scope == "default" && (image.Discoverable == nil || *image.Discoverable) {
 			s.count(e.Name, image, have[name])
 		}
 	}
 	for _, image := range found {
-		s.claim(e.Name, image, isTrue[image.Normalized])
+		s.claim(e.Name, image, scopes[image.Normalized])
 	}
 	return s
 }
@@ -116,16 +131,21 @@ func (l listed) plain() bool {
 	return false
 }
 
-func (s *score) claim(chart string, image charts.FoundImage, isTrue bool) {
-	if image.Confidence == images.Candidate {
+// claim counts what was found. What the list has as switched off counts
+// neither way.
+func (s *score) claim(chart string, image charts.FoundImage, scope string) {
+	use := image.Uses[0]
+	place := fmt.Sprintf("%s: %s at %s %s (%s)", chart, use.Reference, use.Object, use.Path, use.Reason)
+	switch {
+	case image.Confidence == images.Candidate:
 		s.candidates++
-		return
-	}
-	s.claimed++
-	if !isTrue {
-		s.wrong++
-		use := image.Uses[0]
-		s.falseOnes = append(s.falseOnes, fmt.Sprintf("%s: %s at %s %s (%s)", chart, use.Reference, use.Object, use.Path, use.Reason))
+		s.doubtful = append(s.doubtful, place)
+	case scope == "disabled":
+	case scope == "":
+		s.claimed, s.wrong = s.claimed+1, s.wrong+1
+		s.falseOnes = append(s.falseOnes, place)
+	default:
+		s.claimed++
 	}
 }
 
@@ -134,14 +154,19 @@ func (s *score) add(o *score) {
 	s.all, s.allFound = s.all+o.all, s.allFound+o.allFound
 	s.claimed, s.wrong, s.candidates = s.claimed+o.claimed, s.wrong+o.wrong, s.candidates+o.candidates
 	s.missed, s.falseOnes = append(s.missed, o.missed...), append(s.falseOnes, o.falseOnes...)
+	s.doubtful = append(s.doubtful, o.doubtful...)
 }
 
 func (s *score) print(name string) {
-	fmt.Printf("%-28s found %3d/%-3d  with candidates %3d/%-3d  wrong %d of %-3d  candidates %d\n",
+	fmt.Printf("%-28s found %3d/%-3d  with candidates %3d/%-3d  wrong %d of %-3d  candidates %d",
 		name, s.plainFound, s.plain, s.allFound, s.all, s.wrong, s.claimed, s.candidates)
+	if s.failed != "" {
+		fmt.Printf("  %s", s.failed)
+	}
+	fmt.Println()
 }
 
-func (s *score) printLists() {
+func (s *score) printLists(candidatesToo bool) {
 	fmt.Printf("found %.3f (0.97 wanted), with candidates %.3f (0.99), precision %.3f (0.98)\n",
 		share(s.plainFound, s.plain), share(s.allFound, s.all), share(s.claimed-s.wrong, s.claimed))
 	for _, m := range s.missed {
@@ -149,6 +174,11 @@ func (s *score) printLists() {
 	}
 	for _, f := range s.falseOnes {
 		fmt.Println("wrong: ", f)
+	}
+	if candidatesToo {
+		for _, c := range s.doubtful {
+			fmt.Println("candidate:", c)
+		}
 	}
 }
 
