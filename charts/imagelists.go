@@ -2,6 +2,8 @@ package charts
 
 import (
 	"path"
+	"regexp"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"sigs.k8s.io/yaml"
@@ -18,7 +20,7 @@ type imageList struct {
 func imageLists(c *chart.Chart, below string) []imageList {
 	var lists []imageList
 	for _, key := range sortedKeys(c.Metadata.Annotations) {
-		if key != "artifacthub.io/images" && key != "images" {
+		if path.Base(key) != "images" { // images, artifacthub.io/images
 			continue
 		}
 		if references := listed(c.Metadata.Annotations[key]); len(references) > 0 {
@@ -27,7 +29,7 @@ func imageLists(c *chart.Chart, below string) []imageList {
 		}
 	}
 	for _, file := range c.Files {
-		if file.Name != "Images.lock" && file.Name != ".imgpkg/images.yml" {
+		if !isImageLock(file.Name) {
 			continue
 		}
 		var lock struct {
@@ -47,11 +49,23 @@ func imageLists(c *chart.Chart, below string) []imageList {
 	return lists
 }
 
-// listed reads a list of images as annotations hold them: YAML text.
+// isImageLock is whether a file of a chart pins its images: Images.lock, or
+// what imgpkg writes.
+func isImageLock(name string) bool {
+	return name == ".imgpkg/images.yml" || imageLockName.MatchString(name)
+}
+
+var imageLockName = regexp.MustCompile(`^(?i)images?[._-]lock(\.(ya?ml|json))?$`)
+
+// listed reads a list of images as annotations hold them: YAML text, or
+// references between commas or in lines.
 func listed(text string) []string {
 	var v any
 	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
 		return nil
+	}
+	if plain, ok := v.(string); ok {
+		return strings.FieldsFunc(plain, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
 	}
 	return listedIn(v)
 }

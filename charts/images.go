@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -62,10 +63,17 @@ type RenderedUse struct {
 }
 
 // A NoImageError reports a chart that runs containers and names no image.
-type NoImageError struct{ Chart string }
+type NoImageError struct {
+	Chart      string
+	Unreadable []images.Use // what its containers have instead
+}
 
 func (e *NoImageError) Error() string {
-	return "chart " + e.Chart + " runs containers and no image was found in it"
+	text := "chart " + e.Chart + " runs containers and no image was found in it"
+	for _, use := range e.Unreadable {
+		text += fmt.Sprintf("; %s %s is %q, which is no image reference", use.Object, use.Path, use.Reference)
+	}
+	return text
 }
 
 // FindImages renders the chart once for each of the options and lists the union
@@ -74,7 +82,7 @@ func (e *NoImageError) Error() string {
 // [*NoImageError].
 func (c *Chart) FindImages(renders []RenderOptions) ([]FoundImage, error) {
 	all := newUnion()
-	containers := 0
+	containers, unreadable := 0, []images.Use(nil)
 	for _, options := range renders {
 		rendered, err := c.Render(options)
 		if err != nil {
@@ -82,12 +90,13 @@ func (c *Chart) FindImages(renders []RenderOptions) ([]FoundImage, error) {
 		}
 		found := rendered.look()
 		containers += found.Containers
+		unreadable = append(unreadable, found.Unreadable...)
 		for _, use := range found.Uses {
 			all.add(RenderedUse{use, options.String()})
 		}
 	}
 	if containers > 0 && !all.certain() {
-		return nil, &NoImageError{Chart: c.title()}
+		return nil, &NoImageError{Chart: c.title(), Unreadable: unreadable}
 	}
 	rendered := all.rendered()
 	for _, options := range renders {

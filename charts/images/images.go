@@ -52,7 +52,8 @@ type Object struct {
 // value is ready.
 type Finder struct {
 	Uses       []Use
-	Containers int // how many containers of pods need an image
+	Containers int   // how many containers of pods need an image
+	Unreadable []Use // images of containers that are no references
 
 	place    place
 	around   surround // what maps around say of images

@@ -160,7 +160,9 @@ func (f *Finder) addContainer(image, path string) {
 			f.add(image, Recognised, path, f.where()+", the image of a container")
 		}
 	default:
-		f.add(image, Certain, path, "the image of a container")
+		if f.add(image, Certain, path, "the image of a container"); f.place.kind == inObject && readForm(image) == noReference {
+			f.Unreadable = append(f.Unreadable, Use{Reference: image, Object: f.place.object, Path: path, Template: f.place.template})
+		}
 	}
 }
 
