@@ -177,9 +177,6 @@ func runCopy(ctx context.Context, opts copyOptions, out io.Writer, talk *ui.Talk
 	if x != nil {
 		x.warn(talk)
 	}
-	if err := c.probeShape(ctx, destinations); err != nil {
-		return err
-	}
 	return c.toAll(ctx, destinations, x, out)
 }
 

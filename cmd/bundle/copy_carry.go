@@ -19,6 +19,9 @@ func (c copier) toAll(ctx context.Context, destinations []destination, x *expand
 	if err := x.check(ctx, c); err != nil {
 		return err
 	}
+	if err := c.probeShape(ctx, destinations); err != nil {
+		return err
+	}
 	result := c.result()
 	var failed []error
 	var holders []destination
