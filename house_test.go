@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"waybill/test/score":                 {"waybill/charts", "waybill/charts/images", "waybill/internal/ref"},
 	"waybill/charts":                     {"waybill/charts/images", "waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
 	"waybill/signing":                    {},
+	"waybill/export":                     {"waybill/bundle", "waybill/internal/ref"},
 	"waybill/rollout":                    {"waybill/bundle", "waybill/internal/near", "waybill/internal/ref"},
 	"waybill/internal/script":            {"waybill/internal/registrytest", "waybill/internal/flags", "waybill/registry"},
 	"waybill/internal/door":              {"waybill/bundle", "waybill/registry", "waybill/signing", "waybill/internal/files"},

@@ -38,17 +38,17 @@ func program() flags.Program {
 		Version: flags.Version,
 		Now:     time.Now,
 		Later: []string{
-			"diff", "inventory", "export", "attest", "sbom",
+			"diff", "inventory", "attest", "sbom",
 			"--keyless", "--tlog-upload", "--all",
 		},
 		Words: map[string]string{"push": "copy", "mirror": "copy", "pull": "save, copy", "ls": "list"},
 		Values: map[string][]string{
 			"recursive": recursions(), "signature-format": {"tag", "referrer", "both"},
 		},
-		Arguments: map[string][]string{"schema": bundle.SchemaKinds(), "completion": flags.Shells()},
+		Arguments: map[string][]string{"schema": bundle.SchemaKinds(), "export": exportFormats(), "completion": flags.Shells()},
 		Commands: []*cli.Command{
 			initCommand(), lintCommand(), lockCommand(), imagesCommand(), buildCommand(),
-			signCommand(), verifyCommand(), serveCommand(), inspectCommand(), copyCommand(), saveCommand(), loadCommand(), listCommand(), tagCommand(),
+			signCommand(), verifyCommand(), serveCommand(), inspectCommand(), copyCommand(), saveCommand(), loadCommand(), listCommand(), tagCommand(), exportCommand(),
 			loginCommand(), logoutCommand(),
 			keygenCommand(), schemaCommand(), flags.CompletionCommand(), flags.VersionCommand("bundle"),
 		},
