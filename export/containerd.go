@@ -66,6 +66,9 @@ func hostsTOML(u upstream, m Mirror) string {
 	if m.Insecure {
 		line("skip_verify = true")
 	}
+	if m.Only {
+		b.WriteString("\n[host] # containerd 1.6 reads no file without it\n")
+	}
 	return b.String()
 }
 

@@ -35,6 +35,7 @@ version. What is there already is not sent again; the tag is set last.
 --expand PREFIX gives every image and chart a repository of its own beside the
 copy: PREFIX/docker.io/library/nginx:1.27. All names are found, and looked at,
 before the first upload; blobs are taken over from the copy, not sent again.
+"bundle export" writes what makes nodes pull from there.
 
 With a policy the source must satisfy it before anything is written, and each
 target before its tag is set. Where a registry denies the look-up of signatures,

@@ -1,7 +1,8 @@
 // Package interop_test proves with other people's programs that a bundle is
 // ordinary: oras, crane, regctl and skopeo carry it between CNCF Distribution
-// 2.8 and 3 and read our archives and layouts, Helm pulls charts out of it, and
-// cosign 2.6 and 3.1 accept what we sign as we accept what they sign.
+// 2.8 and 3 and read our archives and layouts, Helm pulls charts out of it,
+// containerd pulls images from a mirror of it, and cosign 2.6 and 3.1 accept what
+// we sign as we accept what they sign.
 //
 // It knows how those programs are called. What a bundle is stays in
 // waybill/bundle, how signatures are judged in waybill/signing; of ours it uses
@@ -29,6 +30,7 @@ func TestInterop(t *testing.T) {
 	t.Run("serve folder", b.testServeFolder)
 	t.Run("serve archive", b.testServeArchive)
 	t.Run("our copy", b.testOurCopy)
+	t.Run("mirror", b.testMirror)
 	t.Run("login", b.testLogin)
 	t.Run("cosign accepts ours", b.testCosignAcceptsOurs)
 	t.Run("we accept cosign's", b.testWeAcceptCosigns)

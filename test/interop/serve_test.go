@@ -17,10 +17,11 @@ trap '' HUP INT QUIT TERM
 cat >/dev/null
 kill -TERM $! && wait $!`
 
-// serve runs bundle serve over a folder or an archive until the test ends.
-func (b *bench) serve(t *testing.T, name, path string) registry {
+// serve runs bundle serve over a folder or an archive, with more flags, until the
+// test ends.
+func (b *bench) serve(t *testing.T, name, path string, more ...string) registry {
 	t.Helper()
-	cmd := exec.Command("sh", "-c", ender, "ender", b.bundle, "serve", path, "--listen", "127.0.0.1:0")
+	cmd := exec.Command("sh", append([]string{"-c", ender, "ender", b.bundle, "serve", path, "--listen", "127.0.0.1:0"}, more...)...)
 	cmd.Dir = b.dir
 	cmd.Env = []string{"HOME=" + b.path("home"), "PATH=" + os.Getenv("PATH")}
 	talk, err := os.Create(b.path(name + ".log"))
@@ -47,7 +48,7 @@ func (b *bench) serve(t *testing.T, name, path string) registry {
 		}
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
-	host, ok := strings.CutPrefix(strings.TrimSpace(line), "http://")
+	_, host, ok := strings.Cut(strings.TrimSpace(line), "://")
 	if err != nil || !ok {
 		t.Fatalf("%s says %q, %v\n%s", name, line, err, b.read(t, name+".log"))
 	}
