@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build demo test test-node lint interop cluster peers check-release snapshot clean
+.PHONY: build demo test test-node test-node-when-able lint interop cluster peers check-release snapshot clean
 
 build: ## build both programs into bin/
 	$(GO) build -o bin/bundle ./cmd/bundle
@@ -33,6 +33,9 @@ test-node: ## run a bundle on a real node behind a gap: as root on Debian, insta
 	dpkg --status $(NODE_PACKAGES) >/dev/null 2>&1 || { apt-get update && apt-get install -y --no-install-recommends $(NODE_PACKAGES); }
 	$(GO) run ./test/cluster/cmd/cluster build node
 	WAYBILL_TEST_NODE=required $(GO) test -count=1 -v -timeout=20m ./test/node
+
+test-node-when-able: ## the same where the machine can run a node; says so where it cannot
+	GO=$(GO) test/node/when-able.sh $(NODE_PACKAGES)
 
 lint: ## vet and golangci-lint
 	$(GO) vet ./...

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,6 +109,47 @@ func TestImagesThatRun(t *testing.T) {
 	var unknown *NotFoundError
 	if _, err := w.runner.Images(t.Context(), "bank"); !errors.As(err, &unknown) {
 		t.Errorf("an unknown name: %v", err)
+	}
+}
+
+// What others put into a pod of the release is named, beside what is the
+// release's own in it.
+func TestContainersThatOthersPutIntoAPod(t *testing.T) {
+	w := newWorld(t)
+	w.mustInstall(replacing("1.0.0", digestA))
+	ours, evil := "site.example/shop@"+digestA.String(), "evil.example/x@"+digest.FromString("evil").String()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "apps"},
+		Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{{Name: "first", Image: ours}, {Name: "proxy-init", Image: "evil.example/x:1"}},
+			Containers:     []corev1.Container{{Name: "main", Image: ours}, {Name: "proxy", Image: "evil.example/x:1"}},
+			EphemeralContainers: []corev1.EphemeralContainer{
+				{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debugger", Image: "evil.example/x:1"}},
+			},
+		},
+		Status: corev1.PodStatus{
+			Phase:                      corev1.PodRunning,
+			InitContainerStatuses:      []corev1.ContainerStatus{{Name: "first", ImageID: ours}, {Name: "proxy-init", ImageID: evil}},
+			ContainerStatuses:          []corev1.ContainerStatus{{Name: "main", ImageID: ours}, {Name: "proxy", ImageID: evil}},
+			EphemeralContainerStatuses: []corev1.ContainerStatus{{Name: "debugger", ImageID: evil}},
+		},
+	}
+	if _, err := w.client.CoreV1().Pods("apps").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.from("apps", "web", ObjectOrigin{HelmRelease: "web", HelmNamespace: "apps"})
+	found, err := w.runner.Images(t.Context(), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range found.Containers {
+		got = append(got, c.Container+" "+c.State)
+	}
+	slices.Sort(got)
+	want := []string{"debugger foreign", "first bundle", "main bundle", "proxy foreign", "proxy-init foreign"}
+	if diff := cmp.Diff(want, got); diff != "" || found.Foreign != 3 {
+		t.Errorf("%d foreign (-want +got):\n%s", found.Foreign, diff)
 	}
 }
 

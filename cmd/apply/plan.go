@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -124,7 +125,11 @@ func printPlan(out io.Writer, talk *ui.Talk, p planResult, form flags.Form) erro
 	}
 	table := ui.NewTable(out, "  COMPONENT", "ACTION", "CHART", "NAMESPACE", "REASON")
 	for _, component := range p.Components {
-		table.Row("  "+component.Name, component.Action, chartText(component), component.Namespace, strings.Join(component.Reasons, "; "))
+		reasons := component.Reasons
+		if len(component.After) > 0 {
+			reasons = append(slices.Clone(reasons), "after "+joinWords(component.After)+", for their kinds")
+		}
+		table.Row("  "+component.Name, component.Action, chartText(component), component.Namespace, strings.Join(reasons, "; "))
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -90,7 +90,7 @@ type program struct {
 func (g *group) start(path, logs string, args ...string) (*program, error) {
 	p := &program{name: filepath.Base(path), ended: make(chan struct{})}
 	p.log = filepath.Join(logs, p.name+".log")
-	log, err := os.Create(p.log)
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644) // a program may run twice
 	if err != nil {
 		return nil, err
 	}

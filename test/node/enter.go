@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
@@ -39,12 +40,12 @@ func (s *Site) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Dial connects to an address inside the site, IP:PORT or HOST:PORT of its
-// registry. A socket belongs to the network it was made in, wherever it is used:
+// Dial connects to an address inside the site, IP:PORT or HOST:PORT of a
+// registry of it. A socket belongs to the network it was made in, wherever it is used:
 // one thread of ours goes there to make it.
 func (s *Site) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if address == Registry {
-		address = machineIP + ":5443"
+	if port, ok := strings.CutPrefix(address, registryName); ok {
+		address = machineIP + port
 	}
 	type result struct {
 		conn net.Conn

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"runtime"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -82,7 +83,7 @@ func layerOf(program string, binary []byte) (v1.Layer, error) {
 		tarball.WithMediaType(types.OCILayer))
 }
 
-// Push pushes an image to the site's registry.
+// Push pushes an image to one of the site's registries.
 func (s *Site) Push(ctx context.Context, image Image, reference string) error {
 	transport, err := s.transport()
 	if err != nil {
@@ -93,7 +94,11 @@ func (s *Site) Push(ctx context.Context, image Image, reference string) error {
 	if err != nil {
 		return err
 	}
-	if err := remote.Write(ref, image, remote.WithContext(ctx), remote.WithTransport(transport)); err != nil {
+	options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(transport)}
+	if ref.Context().RegistryStr() == LoginRegistry {
+		options = append(options, remote.WithAuth(&authn.Basic{Username: User, Password: Password}))
+	}
+	if err := remote.Write(ref, image, options...); err != nil {
 		return fmt.Errorf("pushing %s: %w", reference, err)
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"waybill/test/cluster"
 )
 
-// startPrograms starts the registry and Kubernetes, and returns when the node is
+// startPrograms starts the registries and Kubernetes, and returns when the node is
 // Ready. They run as long as the cluster is held on to.
 func startPrograms(ctx context.Context, dir string, paths map[string]string) (*cluster.Cluster, error) {
 	c, err := cluster.Start(ctx, cluster.Options{
@@ -33,8 +33,10 @@ func startPrograms(ctx context.Context, dir string, paths map[string]string) (*c
 	if err := errors.Join(schedulerErr, kubeletErr); err != nil {
 		return nil, err
 	}
-	if err := c.Run(ctx, registryAnswers, paths["docker-registry"], "serve", filepath.Join(dir, "registry.yaml")); err != nil {
-		return nil, err
+	for _, r := range registries {
+		if err := c.Run(ctx, r.answers, paths["docker-registry"], "serve", r.configFile(dir)); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.Run(ctx, listens(containerdSocket), paths["containerd"], "--config="+filepath.Join(dir, "containerd.toml")); err != nil {
 		return nil, err

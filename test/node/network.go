@@ -23,8 +23,18 @@ const (
 	outside      = "outside"    // the device behind which all other hosts would be
 )
 
-// Registry is the site's registry as it stands in references.
-const Registry = registryName + ":5443"
+// The site's two registries as they stand in references. Of the second one nothing
+// is had without [User] and [Password].
+const (
+	Registry      = registryName + ":5443"
+	LoginRegistry = registryName + ":5444"
+)
+
+// The login of [LoginRegistry].
+const (
+	User     = "pier"
+	Password = "let-me-in"
+)
 
 const registryName = "registry.site.test"
 

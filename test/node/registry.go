@@ -14,29 +14,56 @@ import (
 	"math/big"
 	"net"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"golang.org/x/crypto/bcrypt"
 )
 
-// registryConfig: CNCF Distribution 2.8, docs/configuration.md. Its log has every
-// request.
-func registryConfig(dir string) string {
-	return fmt.Sprintf(`version: 0.1
+// A registryServer is one of the site's registries. What it keeps, and the names of
+// its files, go by its port.
+type registryServer struct {
+	host  string // as it stands in references
+	login bool
+}
+
+var registries = []registryServer{{host: Registry}, {host: LoginRegistry, login: true}}
+
+func (r registryServer) port() string { return strings.TrimPrefix(r.host, registryName) }
+
+func (r registryServer) configFile(dir string) string {
+	return filepath.Join(dir, "registry"+strings.Replace(r.port(), ":", "-", 1)+".yaml")
+}
+
+// config: CNCF Distribution 2.8, docs/configuration.md. Its log has every request.
+func (r registryServer) config(dir string) string {
+	text := fmt.Sprintf(`version: 0.1
 log: {level: warn}
 storage: {filesystem: {rootdirectory: %q}, delete: {enabled: true}}
 http:
   addr: %q
   tls: {certificate: %q, key: %q}
-`, filepath.Join(dir, "registry"), machineIP+":5443", filepath.Join(dir, "registry.pem"), filepath.Join(dir, "registry.key"))
+`, filepath.Join(dir, "registry"+r.port()), machineIP+r.port(), filepath.Join(dir, "registry.pem"), filepath.Join(dir, "registry.key"))
+	if r.login {
+		text += fmt.Sprintf("auth: {htpasswd: {realm: site, path: %q}}\n", filepath.Join(dir, "htpasswd"))
+	}
+	return text
 }
 
-// registryHosts is what a node's administrator writes for containerd:
+// htpasswd is the file of who may log in.
+func htpasswd() (string, error) {
+	hash, err := bcrypt.GenerateFromPassword([]byte(Password), bcrypt.MinCost)
+	return User + ":" + string(hash) + "\n", err
+}
+
+// hosts is what a node's administrator writes for containerd:
 // https://github.com/containerd/containerd/blob/main/docs/hosts.md
-func registryHosts(ca string) string {
-	return fmt.Sprintf("server = %q\n[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = %q\n", "https://"+Registry, ca)
+func (r registryServer) hosts(ca string) string {
+	return fmt.Sprintf("server = %q\n[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = %q\n", "https://"+r.host, ca)
 }
 
-func registryAnswers(ctx context.Context) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", machineIP+":5443")
+func (r registryServer) answers(ctx context.Context) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", machineIP+r.port())
 	if err != nil {
 		return err
 	}

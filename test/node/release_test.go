@@ -23,9 +23,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// repository is where the site keeps the bundle; all of it, images included, is
-// in this one.
-const repository = Registry + "/mirror/harbour"
+// repository is where the site keeps the bundle, for which a login is needed; all
+// of it, images included, is in this one.
+const repository = LoginRegistry + "/mirror/harbour"
 
 // TestReleaseRunsBehindTheGap takes the release of testdata the whole way: built
 // from the registries its charts name, carried by file, installed where none of
@@ -36,11 +36,14 @@ func TestReleaseRunsBehindTheGap(t *testing.T) {
 	r.buildPrograms(t)
 	images := r.carry(t)
 	r.makeVolume(t)
+	r.wantsALogin(t)
+	r.makeLogin(t)
 
 	r.must(t, "apply", "install", "oci://"+repository+":1.0.0", "-f", "site.yaml")
-	r.runCronJob(t)
+	r.runCronJob(t, "report-now")
 	r.must(t, "helm", "test", "web", "--namespace", "harbour")
 	r.usesAll(t, images)
+	r.runsOnly(t, "bundle")
 
 	// What Helm recorded is what was sent: its own commands keep to the bundle too.
 	r.must(t, "apply", "install", "oci://"+repository+":1.0.0", "-f", "site.yaml", "--set", "web.replicas=1")
@@ -48,6 +51,9 @@ func TestReleaseRunsBehindTheGap(t *testing.T) {
 	r.must(t, "helm", "test", "web", "--namespace", "harbour")
 	r.usesAll(t, images)
 
+	r.replaceReport(t)
+	r.findsTheStranger(t)
+	r.leavesNothing(t)
 	if packets, err := s.Dialled(); err != nil || len(packets) > 0 {
 		t.Errorf("something dialled another host: %v, %v", packets, err)
 	}
@@ -88,7 +94,10 @@ func (r *trial) carry(t *testing.T) map[string]string {
 	if err := os.Rename(r.path("release/site.yaml"), r.path("site.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	r.must(t, "bundle", "copy", "./carried.tar", "oci://"+repository, "--key", "vendor.pub", "--ca-file", "registry.pem")
+	if err := os.WriteFile(r.path("login.json"), []byte(loginFile()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.must(t, "bundle", "copy", "./carried.tar", "oci://"+repository, "--key", "vendor.pub", "--ca-file", "registry.pem", "--registry-config", "login.json")
 	return r.locked(t)
 }
 
@@ -133,13 +142,13 @@ func (r *trial) outside(t *testing.T, program string, args ...string) {
 	r.finish(t, cmd, program+" "+strings.Join(args, " "))
 }
 
-// must runs a program in the site.
-func (r *trial) must(t *testing.T, program string, args ...string) {
+// must runs a program in the site and returns what it said.
+func (r *trial) must(t *testing.T, program string, args ...string) string {
 	t.Helper()
-	r.finish(t, r.Command(t.Context(), filepath.Join(r.bin, program), args...), program+" "+strings.Join(args, " "))
+	return r.finish(t, r.Command(t.Context(), filepath.Join(r.bin, program), args...), program+" "+strings.Join(args, " "))
 }
 
-func (r *trial) finish(t *testing.T, cmd *exec.Cmd, what string) {
+func (r *trial) finish(t *testing.T, cmd *exec.Cmd, what string) (out string) {
 	t.Helper()
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -149,6 +158,7 @@ func (r *trial) finish(t *testing.T, cmd *exec.Cmd, what string) {
 		t.Fatalf("%s: %v\n%s", what, err, &said)
 	}
 	t.Logf("%s took %s", what, time.Since(begun).Round(100*time.Millisecond))
+	return said.String()
 }
 
 // makeVolume provides the volume that the release claims, as a site's operator
@@ -178,7 +188,7 @@ func (r *trial) makeVolume(t *testing.T) {
 
 // runCronJob does not wait for the new year: it starts a Job of the CronJob's
 // template, as kubectl create job --from does.
-func (r *trial) runCronJob(t *testing.T) {
+func (r *trial) runCronJob(t *testing.T, name string) {
 	t.Helper()
 	cron, err := r.client.BatchV1().CronJobs("harbour").Get(t.Context(), "report", metav1.GetOptions{})
 	if err != nil {
@@ -186,12 +196,12 @@ func (r *trial) runCronJob(t *testing.T) {
 	}
 	jobs := r.client.BatchV1().Jobs("harbour")
 	if _, err := jobs.Create(t.Context(), &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: "report-now"}, Spec: cron.Spec.JobTemplate.Spec,
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: cron.Spec.JobTemplate.Spec,
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the CronJob's Job is done", func(ctx context.Context) error {
-		job, err := jobs.Get(ctx, "report-now", metav1.GetOptions{})
+		job, err := jobs.Get(ctx, name, metav1.GetOptions{})
 		if err == nil && job.Status.Succeeded == 0 {
 			err = fmt.Errorf("%+v", job.Status)
 		}

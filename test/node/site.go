@@ -75,14 +75,22 @@ func (s *Site) prepare(programs map[string]string) error {
 	if err != nil {
 		return err
 	}
+	logins, err := htpasswd()
+	if err != nil {
+		return err
+	}
+	for _, r := range registries {
+		if err := errors.Join(os.WriteFile(r.configFile(s.dir), []byte(r.config(s.dir)), 0o600), s.write("certs.d/"+r.host+"/hosts.toml", r.hosts(s.RegistryCA()))); err != nil {
+			return err
+		}
+	}
 	return errors.Join(
 		writeJSON(s.path("programs.json"), programs),
 		s.write("hosts", hosts),
 		s.write("resolv.conf", resolvConf),
 		s.write("registry.pem", string(cert)),
 		s.write("registry.key", string(key)),
-		s.write("registry.yaml", registryConfig(s.dir)),
-		s.write("certs.d/"+Registry+"/hosts.toml", registryHosts(s.RegistryCA())),
+		s.write("htpasswd", logins),
 		s.write("cni/10-pods.conflist", cniConfig),
 		s.write("containerd.toml", containerdConfig(s.dir, programs["runc"])),
 		s.write("kubelet.yaml", kubeletConfig),
@@ -102,7 +110,7 @@ func (s *Site) Stop() error {
 // carried. It goes with the site.
 func (s *Site) Dir() string { return s.dir }
 
-// RegistryCA is the path of the certificate that vouches for the site's registry.
+// RegistryCA is the path of the certificate that vouches for the site's registries.
 func (s *Site) RegistryCA() string { return s.path("registry.pem") }
 
 // Kubeconfig is the path of a kubeconfig file that is good inside the site.
