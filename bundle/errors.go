@@ -126,6 +126,7 @@ func (e *UnknownRoleError) Error() string {
 // stands, or is not there although it was asked for.
 type StaleError struct {
 	Differences []string // one fact each, in the order of the release file
+	ChartsOnly  bool     // the lock is one of charts, and images are wanted too
 }
 
 func (e *StaleError) Error() string {

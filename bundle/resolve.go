@@ -282,6 +282,15 @@ func CompareLock(ctx context.Context, rel *Release, lock *Lock, in Inputs, opts 
 	return differences, nil
 }
 
+// StaleLock is the [*StaleError] of what [CompareLock] found, nil for nothing.
+// The lock may be nil.
+func StaleLock(lock *Lock, differences []string, opts LockOptions) error {
+	if len(differences) == 0 {
+		return nil
+	}
+	return &StaleError{Differences: differences, ChartsOnly: lock != nil && lock.Packed == PackedCharts && opts.packed() == PackedImages}
+}
+
 // outdatedBy says what of a component's chart is no longer as it was locked. In a
 // lock of images its values count too, since they decide which images there are.
 func (l LockedChart) outdatedBy(c Component, packed string) string {

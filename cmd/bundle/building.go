@@ -45,6 +45,11 @@ func (b *building) sources() releasefile.ResolveOptions {
 	}
 }
 
+// wanted is what a lock must be of.
+func (b *building) wanted() bundle.LockOptions {
+	return bundle.LockOptions{Version: b.opts.version, Packed: b.opts.packed}
+}
+
 // lock finds charts and images by the lock. A lock that is there is used and
 // never changed. Without one it makes one, unless --locked says that there must
 // be one.
@@ -65,8 +70,7 @@ func (b *building) lock(ctx context.Context) error {
 }
 
 func (b *building) lockedCharts(ctx context.Context) error {
-	wanted := bundle.LockOptions{Version: b.opts.version, Packed: b.opts.packed}
-	if err := b.file.RequireFresh(ctx, b.locked, b.sources(), wanted); err != nil {
+	if err := b.file.RequireFresh(ctx, b.locked, b.sources(), b.wanted()); err != nil {
 		return err
 	}
 	r := startResolving(b.file, b.sources(), b.talk, "fetching", "fetched")
@@ -83,7 +87,7 @@ func (b *building) firstCharts(ctx context.Context) error {
 	r := startResolving(b.file, b.sources(), b.talk, "resolving", "resolved")
 	defer r.Close()
 	var err error
-	b.locked, b.charts, err = bundle.MakeLock(ctx, b.file.Release, r, r.shown(bundle.LockOptions{Version: b.opts.version, Packed: b.opts.packed}))
+	b.locked, b.charts, err = bundle.MakeLock(ctx, b.file.Release, r, r.shown(b.wanted()))
 	if err == nil {
 		r.end()
 	}
@@ -105,8 +109,8 @@ func (b *building) findImages(ctx context.Context) error {
 	sayCandidates(b.talk, unsaid)
 	opts := releasefile.ImageOptions{}
 	if b.lockFile != nil {
-		if differences := staleImages(found.Images, b.locked); len(differences) > 0 {
-			return &bundle.StaleError{Differences: differences}
+		if err := bundle.StaleLock(b.locked, bundle.CompareImages(found.Images, b.locked), b.wanted()); err != nil {
+			return err
 		}
 		opts = releasefile.ImageOptions{Previous: b.locked, Locked: true}
 	}
@@ -119,7 +123,7 @@ func (b *building) findImages(ctx context.Context) error {
 		b.locked.Images = resolved.Locked
 		return nil
 	}
-	return sameImages(b.locked.Images, resolved.Locked)
+	return bundle.StaleLock(b.locked, b.locked.CompareResolved(resolved.Locked), b.wanted())
 }
 
 // finishLock returns the lock's bytes and writes a lock that was made.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"waybill/bundle"
@@ -80,55 +79,4 @@ func (e *candidatesError) Error() string {
 
 func (e *candidatesError) Hint() string {
 	return "list each under images when it is one, under ignoreImages when it is none"
-}
-
-// staleImages says where images and lock disagree.
-func staleImages(images []bundle.ListedImage, lock *bundle.Lock) []string {
-	locked := map[string]bool{}
-	for _, image := range lock.Images {
-		for _, reference := range image.References {
-			locked[reference] = true
-		}
-	}
-	var differences []string
-	for _, image := range images {
-		if image.Carried() && !locked[image.Reference] {
-			differences = append(differences, fmt.Sprintf("image %s (%s) is not in the lock", image.Reference, strings.Join(image.Components, ", ")))
-		}
-		delete(locked, image.Reference)
-	}
-	var left []string
-	for reference := range locked {
-		left = append(left, fmt.Sprintf("image %s is locked and no chart uses it", reference))
-	}
-	slices.Sort(left)
-	return append(differences, left...)
-}
-
-// sameImages refuses a lock that says of an image what is no longer so, such as
-// its platforms.
-func sameImages(locked, resolved []bundle.LockedImage) error {
-	var differences []string
-	now := map[string]bundle.LockedImage{}
-	for _, image := range resolved {
-		now[image.Digest.String()] = image
-	}
-	for _, image := range locked {
-		found, ok := now[image.Digest.String()]
-		switch {
-		case !ok:
-			differences = append(differences, fmt.Sprintf("image %s: locked is %s, which is not what would be carried", image.References[0], image.Digest))
-		case !slices.Equal(image.References, found.References), !slices.Equal(image.Components, found.Components), !slices.Equal(image.Spellings, found.Spellings):
-			differences = append(differences, fmt.Sprintf("image %s: the charts use it otherwise than was locked", image.References[0]))
-		}
-		delete(now, image.Digest.String())
-	}
-	for _, image := range now {
-		differences = append(differences, fmt.Sprintf("image %s: %s would be carried, which is not locked", image.References[0], image.Digest))
-	}
-	if len(differences) == 0 {
-		return nil
-	}
-	slices.Sort(differences)
-	return &bundle.StaleError{Differences: differences}
 }

@@ -40,7 +40,7 @@ moved, 6 a chart is not what is locked, 10 not reachable.`,
 			fileFlag(),
 			&cli.BoolFlag{Name: "update", Usage: "resolve the named components anew, or all"},
 			&cli.BoolFlag{Name: "check", Usage: "ask no network; exit 5 when file and lock disagree"},
-			&cli.BoolFlag{Name: "outdated", Usage: "ask for newer charts and change nothing; exit 5 when something newer is allowed or moved"},
+			&cli.BoolFlag{Name: "outdated", Usage: "ask for newer charts and moved tags and change nothing; exit 5 when something newer is allowed or moved"},
 			noImagesFlag(),
 			versionFlag(),
 		}, flags.Registry(), flags.Common()),
@@ -67,7 +67,11 @@ type lockResult struct {
 	Changes     []bundle.LockChange    `json:"changes,omitempty"`
 	Differences []string               `json:"differences,omitempty"` // --check
 	Outdated    []releasefile.Outdated `json:"outdated,omitempty"`    // --outdated
-	Problems    []problem              `json:"problems,omitempty"`    // what went wrong; the lock is as it was
+
+	ImageChanges   []bundle.ImageChange        `json:"imageChanges,omitempty"`
+	OutdatedImages []releasefile.OutdatedImage `json:"outdatedImages,omitempty"` // --outdated
+
+	Problems []problem `json:"problems,omitempty"` // what went wrong; the lock is as it was
 }
 
 // A locking is one run of `lock`.
@@ -184,11 +188,11 @@ func (l *locking) lock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	changes := lock.Changes(l.previous)
+	changes, images := lock.Changes(l.previous), lock.ImageChanges(l.previous)
 	if l.form == flags.JSON {
 		return ui.JSON(l.out, lockResult{
 			Lock: l.file.LockPath(), Changed: changed, Packed: lock.Packed, Charts: lock.Charts, Images: lock.Images,
-			Candidates: candidates, Changes: changes,
+			Candidates: candidates, Changes: changes, ImageChanges: images,
 		})
 	}
 	table := ui.NewTable(l.out, "COMPONENT", "CHART", "VERSION", "MANIFEST")
@@ -208,7 +212,7 @@ func (l *locking) lock(ctx context.Context) error {
 		}
 	}
 	sayCandidates(l.talk, candidates)
-	l.sayChanges(changes, changed)
+	l.sayChanges(changes, images, changed)
 	return nil
 }
 
@@ -239,13 +243,16 @@ func (l *locking) make(ctx context.Context) (*bundle.Lock, []string, error) {
 	return lock, candidates(found.Images), nil
 }
 
-func (l *locking) sayChanges(changes []bundle.LockChange, written bool) {
+func (l *locking) sayChanges(changes []bundle.LockChange, images []bundle.ImageChange, written bool) {
 	if !written {
 		l.talk.Sayf("%s is unchanged", l.file.LockPath())
 		return
 	}
 	for _, change := range changes {
 		l.talk.Sayf("%s: %s", change.Component, change)
+	}
+	for _, change := range images {
+		l.talk.Sayf("image %s: %s", change.Reference, change)
 	}
 	l.talk.Sayf("wrote %s", l.file.LockPath())
 }
@@ -278,8 +285,8 @@ func (l *locking) check(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(differences) > 0 {
-		return &bundle.StaleError{Differences: differences}
+	if err := bundle.StaleLock(l.previous, differences, l.opts); err != nil {
+		return err
 	}
 	if l.form == flags.Text {
 		fmt.Fprintf(l.out, "%s agrees with %s\n", l.file.LockPath(), l.file.Path)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"waybill/internal/flags"
@@ -10,8 +11,14 @@ import (
 	"waybill/internal/ui"
 )
 
-// outdated lists the locked charts that there is something newer for, and
-// changes nothing.
+// A behindness is what `lock --outdated` found.
+type behindness struct {
+	charts []releasefile.Outdated
+	images []releasefile.OutdatedImage
+}
+
+// outdated lists the locked charts that there is something newer for, and the
+// images whose tag moved, and changes nothing.
 func (l *locking) outdated(ctx context.Context) error {
 	if l.previous != nil {
 		l.opts.Packed = l.previous.Packed // nothing is packed here
@@ -19,55 +26,91 @@ func (l *locking) outdated(ctx context.Context) error {
 	if err := l.file.RequireFresh(ctx, l.previous, l.sources(), l.opts); err != nil {
 		return l.failed(err)
 	}
-	r := startResolving(l.file, l.sources(), l.talk, "looking for newer versions of", "looked for newer versions of")
-	defer r.Close()
-	found, err := l.file.Outdated(ctx, l.previous, r.Resolver)
+	found, err := l.lookForNewer(ctx)
 	if err != nil {
 		return l.failed(err)
 	}
-	r.end()
 	if l.form == flags.JSON {
-		err = ui.JSON(l.out, lockResult{Lock: l.file.LockPath(), Packed: l.previous.Packed, Charts: l.previous.Charts, Outdated: found})
+		err = ui.JSON(l.out, lockResult{
+			Lock: l.file.LockPath(), Packed: l.previous.Packed, Charts: l.previous.Charts, Images: l.previous.Images,
+			Outdated: found.charts, OutdatedImages: found.images,
+		})
 	} else {
 		err = l.printOutdated(found)
 	}
 	if err != nil {
 		return err
 	}
-	return behind(found)
+	return found.verdict()
 }
 
-func (l *locking) printOutdated(found []releasefile.Outdated) error {
-	for _, o := range found {
+func (l *locking) lookForNewer(ctx context.Context) (found behindness, err error) {
+	r := startResolving(l.file, l.sources(), l.talk, "looking for newer versions of", "looked for newer versions of")
+	defer r.Close()
+	if found.charts, err = l.file.Outdated(ctx, l.previous, r.Resolver); err != nil {
+		return found, err
+	}
+	r.end()
+	if len(l.previous.Images) == 0 {
+		return found, nil
+	}
+	step := l.talk.Progress(ui.Step{Doing: "asking what the tags of images name now", Did: "asked what the tags of images name now"})
+	defer step.Close()
+	if found.images, err = l.file.OutdatedImages(ctx, l.client, l.previous); err != nil {
+		return found, err
+	}
+	step.End()
+	return found, nil
+}
+
+func (l *locking) printOutdated(found behindness) error {
+	for _, o := range found.charts {
 		if _, err := fmt.Fprintf(l.out, "%s: %s\n", o.Component, o); err != nil {
 			return err
 		}
 	}
-	if len(found) == 0 {
+	for _, o := range found.images {
+		if _, err := fmt.Fprintf(l.out, "image %s: %s\n", o.Reference, o); err != nil {
+			return err
+		}
+	}
+	if len(found.charts)+len(found.images) == 0 {
 		l.talk.Sayf("nothing newer is there")
 	}
 	return nil
 }
 
-// behind is the exit code of --outdated; the list is on stdout.
-func behind(found []releasefile.Outdated) error {
-	var names []string
-	for _, o := range found {
+// verdict is the exit code of --outdated; the list is on stdout.
+func (b behindness) verdict() error {
+	e := &outdatedError{}
+	for _, o := range b.charts {
 		if o.Behind() {
-			names = append(names, o.Component)
+			e.behind = append(e.behind, o.Component)
+			e.components = append(e.components, o.Component)
 		}
 	}
-	if len(names) == 0 {
+	for _, o := range b.images {
+		if o.Behind() {
+			e.behind = append(e.behind, "image "+o.Reference)
+			e.components = append(e.components, o.Components...)
+			e.everything = e.everything || len(o.Components) == 0
+		}
+	}
+	if len(e.behind) == 0 {
 		return nil
 	}
-	return &outdatedError{names}
+	return e
 }
 
 // An outdatedError says that a lock would change if it were updated.
-type outdatedError struct{ components []string }
+type outdatedError struct {
+	behind     []string // components, and images
+	components []string // that bring it up to date
+	everything bool     // some image is of no component
+}
 
 func (e *outdatedError) Error() string {
-	return "there is something newer, or something else, than is locked for " + strings.Join(e.components, ", ")
+	return "there is something newer, or something else, than is locked for " + strings.Join(e.behind, ", ")
 }
 
 // ExitCode is that of differences.
@@ -75,5 +118,10 @@ func (e *outdatedError) ExitCode() int { return ui.ExitDiffers }
 
 // Hint says what brings the lock up to date.
 func (e *outdatedError) Hint() string {
-	return "`bundle lock --update " + strings.Join(e.components, " ") + "` locks the newest that is allowed"
+	words := "bundle lock --update"
+	if !e.everything {
+		names := slices.Compact(slices.Sorted(slices.Values(e.components)))
+		words += " " + strings.Join(names, " ")
+	}
+	return "`" + words + "` locks what is there now, as far as the release file allows it"
 }

@@ -88,10 +88,10 @@ func (f *File) Compare(ctx context.Context, lock *bundle.Lock, sources ResolveOp
 // RequireFresh returns a [*bundle.StaleError] where [File.Compare] finds something.
 func (f *File) RequireFresh(ctx context.Context, lock *bundle.Lock, sources ResolveOptions, opts bundle.LockOptions) error {
 	differences, err := f.Compare(ctx, lock, sources, opts)
-	if err == nil && len(differences) > 0 {
-		err = &bundle.StaleError{Differences: differences}
+	if err != nil {
+		return err
 	}
-	return err
+	return bundle.StaleLock(lock, differences, opts)
 }
 
 // Hosts returns the hosts that the charts of the release file come from, each

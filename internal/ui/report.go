@@ -316,6 +316,8 @@ func ofBundle(_ string, err error) (int, string, bool) {
 		return ExitUsage, "", true
 	case errors.As(err, &lint):
 		return ExitFailed, "`bundle lint` shows everything found", true
+	case errors.As(err, &stale) && stale.ChartsOnly:
+		return ExitDiffers, "`bundle lock` locks the images too; --no-images takes charts alone, as they are locked", true
 	case errors.As(err, &stale):
 		return ExitDiffers, "`bundle lock` makes the lock agree with the release file", true
 	case errors.As(err, &newer), errors.As(err, &roles):
