@@ -57,6 +57,7 @@ type Finder struct {
 
 	place    place
 	around   surround // what maps around say of images
+	nesting  int      // of maps and lists
 	depth    int      // of structure within texts
 	loose    bool     // among words of a longer text: no more than candidates
 	artifact bool     // after words that ask for an artifact
@@ -195,6 +196,11 @@ func (f *Finder) Values(file string, values map[string]any) {
 // schema looks for images among the defaults of a definition, those in parts
 // included.
 func (f *Finder) schema(v any, path string) {
+	if f.nesting == maxNesting {
+		return
+	}
+	f.nesting++
+	defer func() { f.nesting-- }()
 	switch v := v.(type) {
 	case map[string]any:
 		properties, _ := v["properties"].(map[string]any)

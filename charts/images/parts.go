@@ -189,15 +189,15 @@ func (p partsReader) assemble(g group) (parts, bool) {
 }
 
 // with takes what the maps around say where the group says nothing.
-func (one parts) with(around surround, name string, tag *string) parts {
-	if around.registry == "" || !one.says || one.fields[registryRole].value != "" || hasHost(name) {
-		return one
+func (p parts) with(around surround, name string, tag *string) parts {
+	if around.registry == "" || !p.says || p.fields[registryRole].value != "" || hasHost(name) {
+		return p
 	}
-	one.inherited = true
-	if *tag == "" && one.fields[digestRole].value == "" {
+	p.inherited = true
+	if *tag == "" && p.fields[digestRole].value == "" {
 		*tag = around.tag
 	}
-	return one
+	return p
 }
 
 func hasHost(name string) bool {

@@ -36,6 +36,7 @@ type Rewriter struct {
 
 	place     place
 	namespace string // of the object at hand
+	nesting   int    // of maps and lists
 	secret    bool   // the object at hand is a Secret: its texts are told to nobody
 }
 
@@ -122,6 +123,11 @@ func (r *Rewriter) object(template string, node *yaml.Node) {
 }
 
 func (r *Rewriter) walk(node *yaml.Node, key, path string) {
+	if r.nesting == maxNesting {
+		return
+	}
+	r.nesting++
+	defer func() { r.nesting-- }()
 	switch node.Kind {
 	case yaml.MappingNode:
 		r.mapping(node, key, path)

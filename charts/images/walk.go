@@ -5,9 +5,18 @@ import (
 	"strings"
 )
 
+// maxNesting bounds maps and lists within each other: no object of a cluster
+// comes near.
+const maxNesting = 256
+
 // walk looks through a value: pods by their shape, references in parts, then
 // every text.
 func (f *Finder) walk(v any, key, path string) {
+	if f.nesting == maxNesting {
+		return
+	}
+	f.nesting++
+	defer func() { f.nesting-- }()
 	switch v := v.(type) {
 	case map[string]any:
 		f.walkMap(v, key, path)
