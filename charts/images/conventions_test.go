@@ -81,6 +81,14 @@ func conventions() map[string]convention {
 			resource("a: {image: quay.io/shop/a, tag: v1}\nimage: {name: quay.io/shop/b, version: v2}\nc: {image: {repository: quay.io/shop/c, tag: 'v3@sha256:" + sum + "'}}\n"),
 			[]string{"recognised quay.io/shop/a:v1", "recognised quay.io/shop/c:v3@sha256:" + sum, "recognised quay.io/shop/b:v2"},
 		},
+		"image and its default version": {
+			config("servers", `{"SK_SERVER": {"protocols": {"v2": {"image": "shop/ml", "defaultImageVersion": "1.3.5"}}}}`),
+			[]string{"recognised shop/ml:1.3.5"},
+		},
+		"names run together, and img": {
+			pod("    env: [{name: BASEIMAGE, value: 'shop/base:1.0'}, {name: SIDE_IMG, value: 'shop/side:1.0'}]\n    args: [-pauseimage, 'shop/pause:3']"),
+			[]string{"recognised shop/pause:3", "recognised shop/base:1.0", "recognised shop/side:1.0"},
+		},
 		"flat keys in parts": {
 			resource("imageRepository: quay.io/shop/a\nimageTag: v1\nproxyImage: quay.io/shop/proxy\nproxyImageTag: v2\n"),
 			[]string{"recognised quay.io/shop/a:v1", "recognised quay.io/shop/proxy:v2"},
@@ -122,8 +130,8 @@ func conventions() map[string]convention {
 			[]string{"candidate docker.io/mesh/proxy:1.24.0", "recognised docker.io/mesh/proxy-init:2.0"},
 		},
 		"a base and components": {
-			config("images.yaml", "base: quay.io/data\ncomponents:\n  server: {tag: v1.29, image: server}\n"),
-			[]string{"recognised quay.io/data/server:v1.29"},
+			config("images.yaml", "base: quay.io/data\ncomponents:\n  server: {tag: v1.29, image: server, match: [{osImage: Red Hat, image: server-rh}]}\n"),
+			[]string{"recognised quay.io/data/server:v1.29", "candidate quay.io/data/server-rh:v1.29"},
 		},
 		"a registry for all containers of a custom resource": {
 			resource("containerRegistry: quay.io\napi: {image: {name: shop/api, tag: '1.5'}}\nworker: {registry: registry.example, image: 'shop/worker:2.0'}\n"),
@@ -245,6 +253,7 @@ func TestLookAlikes(t *testing.T) {
 		"taints and kinds":                  {pod("    args: ['--taint=node.example.com/gpu:NoSchedule', '--w=apps/v1:Deployment', '--m=monitoring.example.com/v1:ServiceMonitor', '--t=node.kubernetes.io/not-ready:NoExecute']\n"), nil},
 		"labels":                            {pod("    args: ['--label=corp.example/team:ops', '--pool=corp.example/pool:blue']\n"), []string{"candidate corp.example/team:ops", "candidate corp.example/pool:blue"}},
 		"files and fields":                  {resource("image: logo.png\nimages: [parameter.image, img/disk.qcow2]\n"), nil},
+		"a sentence":                        {resource("image: some words about it\nimages: |\n  none of\n  these\n"), nil},
 		"times, ratios, selectors":          {pod("    args: ['--at=12:30', --tier=app:web, '--ratio=1:2']\n"), nil},
 		"sources of code":                   {resource("git: {repository: org/code, tag: v1.0}\nrepo: github.com/org/code:v1\nmodule: github.com/org/code/v2\n"), []string{"candidate org/code:v1.0"}},
 		"charts":                            {resource("chart: {repository: bitnami, name: redis, version: 1.0.0}\nsource: {repository: 'https://charts.example', version: 1.2.3}\nurl: 'oci://ghcr.io/shop/charts/app:1.0'\n"), nil},

@@ -11,10 +11,15 @@ func keyWords(key string) []string {
 	var words []string
 	var word strings.Builder
 	flush := func() {
-		if word.Len() > 0 {
-			words = append(words, strings.ToLower(word.String()))
-			word.Reset()
+		if word.Len() == 0 {
+			return
 		}
+		text := strings.ToLower(word.String())
+		word.Reset()
+		if before, ok := strings.CutSuffix(text, "image"); ok && before != "" {
+			words, text = append(words, before), "image" // baseimage
+		}
+		words = append(words, text)
 	}
 	runes := []rune(key)
 	for i, r := range runes {
@@ -48,7 +53,7 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-func isImageWord(word string) bool { return word == "image" || word == "images" }
+func isImageWord(word string) bool { return word == "image" || word == "images" || word == "img" }
 
 // namesImage is whether a key says that its text is an image: image,
 // natsImage, --worker-image, RELATED_IMAGE_WEBHOOK.
@@ -110,7 +115,8 @@ func isChoice(name string) bool {
 }
 
 // Keys of texts for people.
-var proseKeys = wordSet("description message summary expr query documentation title help text runbook note notes comment pattern regex license")
+var proseKeys = wordSet("description message summary expr query documentation title help text runbook note notes comment pattern regex license " +
+	"expression rule condition example examples")
 
 // isProse is whether a key says that its text is for people, or an expression.
 func isProse(key string) bool {

@@ -70,7 +70,7 @@ func roleOf(key string, named bool) (r role, stem string, says bool) {
 		r = registryRole
 	case "repository", "repo":
 		r = repositoryRole
-	case "image":
+	case "image", "img":
 		r, says = imageRole, true
 	case "tag":
 		r = tagRole
@@ -94,7 +94,7 @@ func roleOf(key string, named bool) (r role, stem string, says bool) {
 	}
 	rest = slices.DeleteFunc(slices.Clone(rest), func(word string) bool {
 		says = says || isImageWord(word)
-		return isImageWord(word) || word == "docker"
+		return isImageWord(word) || word == "docker" || word == "default"
 	})
 	return r, strings.Join(rest, " "), says
 }

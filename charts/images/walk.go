@@ -87,6 +87,8 @@ func (f *Finder) surround(m map[string]any) {
 		registry := g.fields[registryRole].value
 		if (g.stem == "" || g.stem == "container") && (hasHost(registry+"/") || strings.HasPrefix(registry, "localhost")) {
 			f.around = surround{registry: registry, tag: g.fields[tagRole].value}
+		} else if tag := g.fields[tagRole].value; g.stem == "" && tag != "" && f.around.registry != "" {
+			f.around.tag = tag // of the images below
 		}
 	}
 	if base := text(m, "base"); hasHost(base) {
@@ -277,8 +279,10 @@ func (f *Finder) text(text, key, path string) {
 		if w.key != "" {
 			assigned = append(assigned, field(w))
 		}
-		if w.key == "" || namesImage(key) && !namesImage(w.key) {
-			w.key = key
+		if form := readForm(w.value); w.key == "" || namesImage(key) && !namesImage(w.key) {
+			if w.key = key; namesImage(key) && form < shortTagged && form != numbered {
+				continue // a word of a sentence
+			}
 		}
 		f.leaf(w.value, w.key, path)
 	}
