@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/internal/ref"
 )
 
 // expandable is a bundle of these images and charts; only what Expand looks at is
@@ -147,4 +149,23 @@ func TestExpandNamesAllProblems(t *testing.T) {
 			t.Errorf("%v\ndoes not say %q", err, want)
 		}
 	}
+}
+
+// Whatever a chart repository's address is, its charts have a name that
+// registries take, or none; making it fit twice changes nothing.
+func FuzzRepositoryPath(f *testing.F) {
+	f.Add("/stable//Web_.App/")
+	f.Add("/~me/charts x/..")
+	f.Fuzz(func(t *testing.T, path string) {
+		got := repositoryPath(path)
+		if again := repositoryPath(got); again != got {
+			t.Errorf("%q becomes %q, and that %q", path, got, again)
+		}
+		if got == "" {
+			return
+		}
+		if err := ref.CheckRepository(strings.TrimPrefix(got, "/")); err != nil && len(got) < 255 {
+			t.Error(err)
+		}
+	})
 }

@@ -133,7 +133,7 @@ func (x *Expansion) Check(ctx context.Context, opts ExpandOptions) error {
 	looked := make([]error, len(x.repositories))
 	err := each(ctx, opts.Concurrency, len(x.repositories), func(ctx context.Context, i int) error {
 		looked[i] = x.repositories[i].look(ctx, x.client)
-		return ignoreDenied(looked[i])
+		return ignoreAnswers(looked[i])
 	})
 	if err != nil {
 		return err
@@ -154,9 +154,10 @@ func (x *Expansion) Check(ctx context.Context, opts ExpandOptions) error {
 	return x.checkTags(ctx, opts)
 }
 
-// ignoreDenied leaves a denied look to the probe, which says what to do about it.
-func ignoreDenied(err error) error {
-	if as[*DeniedError](err) || as[*CredentialsError](err) {
+// ignoreAnswers leaves a look that the registry denies, or doesn't understand, to
+// the probe, which says of all repositories what to do about it.
+func ignoreAnswers(err error) error {
+	if as[*DeniedError](err) || as[*CredentialsError](err) || as[*ResponseError](err) {
 		return nil
 	}
 	return err

@@ -300,7 +300,7 @@ func TestExpandChecksFirst(t *testing.T) {
 	}
 	t.Run("names", func(t *testing.T) {
 		reg := registrytest.New(t, registrytest.Options{Fault: func(r *http.Request) *registrytest.Fault {
-			if r.Method != http.MethodPost {
+			if r.URL.Path == "/v2/" {
 				return nil
 			}
 			return &registrytest.Fault{Status: http.StatusBadRequest, Body: `{"errors":[{"code":"NAME_INVALID","message":"at most two parts"}]}`}
@@ -322,6 +322,43 @@ func TestExpandChecksFirst(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// A registry whose collection of garbage does not follow an index finds a tag at
+// every part of an index.
+func TestExpandAnchors(t *testing.T) {
+	reg := registrytest.New(t, registrytest.Options{})
+	c := client(t, quick())
+	cargo := newCargo(t, "one")
+	plan := planned(t, c, cargo)
+	var list piece
+	for _, p := range cargo.pieces {
+		if p.desc.MediaType == dockerList {
+			list = p
+		}
+	}
+	all := placements(t, reg.Host, []piece{list})
+	x, err := c.Expand(plan, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := x.Run(t.Context(), registry.ExpandOptions{CopyOptions: registry.CopyOptions{AnchorTags: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := open(t, c, "oci://"+all[0].Ref.Host+"/"+all[0].Ref.Repository+":1")
+	children, err := content.Successors(t.Context(), src, src.Root)
+	if err != nil || len(children) != 2 || result.Anchors < len(children) {
+		t.Fatalf("parts %v, %v; %d anchors", children, err, result.Anchors)
+	}
+	for _, child := range children {
+		if desc, err := src.Resolve(t.Context(), ref.AnchorTag(child.Digest)); err != nil || desc.Digest != child.Digest {
+			t.Errorf("%s has no anchor: %v", child.Digest, err)
+		}
+	}
+	if n := len(result.Attachments); n != 9-3 { // all but those of the root and the chart
+		t.Errorf("%d attachments of the list are there", n)
+	}
 }
 
 // What would be done is told without a write.
