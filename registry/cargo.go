@@ -10,6 +10,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
 )
 
 // cargo is what an archive will hold, before it is written: what was pushed,
@@ -82,6 +83,13 @@ func (c *cargo) fetch(ctx context.Context, p promise) (io.ReadCloser, error) {
 	rc, err := p.open(ctx, 0)
 	if err == nil {
 		rc, err = checked(rc, p.desc, p.src.place.name())
+	}
+	if errors.Is(err, errdef.ErrNotFound) {
+		// Not what is here is incomplete, but where it comes from.
+		err = &ContentError{Ref: p.src.place.name(), Digest: p.desc.Digest, Reason: "is missing"}
+	}
+	if err != nil && p.failed != nil {
+		err = p.failed(err)
 	}
 	if err != nil || p.desc.Size > maxCachedBlob {
 		return rc, err

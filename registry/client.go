@@ -169,6 +169,9 @@ type remoteClient struct {
 
 // Do says of an error whether the way to the host was open.
 func (c *remoteClient) Do(req *http.Request) (*http.Response, error) {
+	if !isForBlob(req) {
+		req = req.WithContext(wantWhole(req.Context()))
+	}
 	resp, err := c.auth.Do(req)
 	if err != nil && !as[*url.Error](err) {
 		return nil, &loginError{err}
@@ -176,6 +179,7 @@ func (c *remoteClient) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, &transferError{err}
 	}
+	hearDigest(req, resp)
 	return resp, nil
 }
 

@@ -190,7 +190,7 @@ func (p *remotePlace) putManifest(ctx context.Context, desc ocispec.Descriptor, 
 	if err := repo.SetReferrersCapability(true); err != nil { // or oras-go keeps a list of its own
 		return err
 	}
-	return p.failed(repo.Manifests().Push(ctx, desc, bytes.NewReader(data)), describe(desc), desc, false)
+	return p.failed(p.put(ctx, repo, desc, data, desc.Digest.String()), describe(desc), desc, false)
 }
 
 // attach makes manifests be found as the referrers of a subject: by the
@@ -322,7 +322,7 @@ func (p *remotePlace) pushList(ctx context.Context, subject ocispec.Descriptor, 
 	}
 	desc := content.NewDescriptorFromBytes(ocispec.MediaTypeImageIndex, data)
 	tag := referrersTag(subject)
-	return p.failed(p.repo.Manifests().PushReference(ctx, desc, bytes.NewReader(data), tag), "tag "+tag, desc, false)
+	return p.failed(p.put(ctx, p.repo, desc, data, tag), "tag "+tag, desc, false)
 }
 
 func (p *remotePlace) withoutLost(ctx context.Context, list referrerList) (referrerList, error) {

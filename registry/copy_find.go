@@ -244,7 +244,7 @@ func (f *remoteFinder) fromAPI(ctx context.Context, g *gathering) error {
 	if err != nil {
 		return g.failed("referrers", err)
 	}
-	if !api {
+	if !api && !f.place.listsReferrers.Load() {
 		f.noAPI.Store(true)
 	}
 	for _, desc := range listed {
@@ -269,7 +269,9 @@ func (f *remoteFinder) fromTag(ctx context.Context, g *gathering, tag string, us
 	return use(desc, data)
 }
 
-// referrersAPI asks the registry's referrers API, and says whether there is one.
+// referrersAPI asks the registry's referrers API, and says whether there is one. That
+// there is none is believed when it is said twice: what hangs on everything else would
+// be left behind for it.
 func (p *remotePlace) referrersAPI(ctx context.Context, subject ocispec.Descriptor) ([]ocispec.Descriptor, bool, error) {
 	repo := p.client.repository(p.ref)
 	if err := repo.SetReferrersCapability(true); err != nil {
@@ -277,11 +279,15 @@ func (p *remotePlace) referrersAPI(ctx context.Context, subject ocispec.Descript
 	}
 	listed, err := repo.Predecessors(ctx, subject)
 	if err != nil && isNoReferrers(err) {
+		listed, err = repo.Predecessors(ctx, subject)
+	}
+	if err != nil && isNoReferrers(err) {
 		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, p.failed(err, "referrers of "+subject.Digest.String(), subject, true)
 	}
+	p.listsReferrers.Store(true)
 	return listed, true, nil
 }
 

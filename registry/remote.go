@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
@@ -28,6 +28,8 @@ type remotePlace struct {
 	repo   *remote.Repository
 	absent sync.Map // digests that a caller was told are not here, and may push next
 	offers sync.Map // by digest, the answers that opened a session for it without being asked to
+
+	listsReferrers atomic.Bool // it was seen to have the referrers API
 }
 
 // remote is a repository itself, to be written to.
@@ -221,7 +223,7 @@ func (p *remotePlace) Push(ctx context.Context, desc ocispec.Descriptor, r io.Re
 	if err != nil {
 		return err
 	}
-	return p.failed(p.repo.Push(ctx, desc, bytes.NewReader(data)), describe(desc), desc, false)
+	return p.failed(p.put(ctx, p.repo, desc, data, desc.Digest.String()), describe(desc), desc, false)
 }
 
 // Tag puts the manifest's own bytes under a tag, unless they are there.
@@ -233,7 +235,7 @@ func (p *remotePlace) Tag(ctx context.Context, desc ocispec.Descriptor, tag stri
 	if err != nil {
 		return err
 	}
-	err = p.repo.Manifests().PushReference(ctx, desc, bytes.NewReader(data), tag)
+	err = p.put(ctx, p.repo, desc, data, tag)
 	return p.failed(err, "tag "+tag, desc, false)
 }
 

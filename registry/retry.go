@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -37,6 +38,9 @@ func (t *retryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		resp, err := t.base.RoundTrip(req)
+		if err == nil {
+			resp, err = whole(req, resp)
+		}
 		got := outcome{err: err}
 		if err == nil {
 			got = outcome{status: resp.StatusCode, retryAfter: resp.Header.Get("Retry-After")}
@@ -55,6 +59,32 @@ func (t *retryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, waitErr
 		}
 	}
+}
+
+// wholeKey marks the contexts of requests whose answers are small and of use only
+// when all of them is there.
+type wholeKey struct{}
+
+func wantWhole(ctx context.Context) context.Context {
+	return context.WithValue(ctx, wholeKey{}, true)
+}
+
+// whole reads such an answer, so that one that is cut off is one that did not come.
+// Of what is larger than any of them the rest is left to be read.
+func whole(req *http.Request, resp *http.Response) (*http.Response, error) {
+	if req.Context().Value(wholeKey{}) == nil || req.Method != http.MethodGet || resp.StatusCode != http.StatusOK {
+		return resp, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxManifest+1))
+	if err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(data), resp.Body), resp.Body}
+	return resp, nil
 }
 
 // onceKey marks the contexts of requests that write and are not sent again by

@@ -16,7 +16,7 @@ type pageGuard struct{ next http.RoundTripper }
 
 func (g *pageGuard) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := g.next.RoundTrip(req)
-	if err != nil || resp.StatusCode != http.StatusOK || !isPage(resp) || mayHoldPages(req) {
+	if err != nil || resp.StatusCode != http.StatusOK || !isPage(resp) || isForBlob(req) {
 		return resp, err
 	}
 	drain(resp.Body)
@@ -30,9 +30,9 @@ func isPage(resp *http.Response) bool {
 	return err == nil && (mediaType == "text/html" || mediaType == "application/xhtml+xml")
 }
 
-// mayHoldPages says whether a request is for a blob, which may be anything: its
-// digest tells. Where it was redirected to does not matter.
-func mayHoldPages(req *http.Request) bool {
+// isForBlob says whether a request is for a blob, which may be anything, of any
+// size: its digest tells. Where it was redirected to does not matter.
+func isForBlob(req *http.Request) bool {
 	for req.Response != nil && req.Response.Request != nil {
 		req = req.Response.Request
 	}

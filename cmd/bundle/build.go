@@ -15,6 +15,7 @@ import (
 	"waybill/internal/releasefile"
 	"waybill/internal/ui"
 	"waybill/registry"
+	"waybill/signing"
 )
 
 func buildCommand() *cli.Command {
@@ -143,11 +144,16 @@ func buildAnnotations(c *cli.Context) (map[string]string, error) {
 	return annotations, nil
 }
 
-func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Talk) (err error) {
+func runBuild(ctx context.Context, opts buildOptions, out io.Writer, talk *ui.Talk) error {
 	signers, err := loadSigners(ctx, opts.signingKeys, talk)
 	if err != nil {
 		return err
 	}
+	return buildSigned(ctx, opts, signers, out, talk)
+}
+
+// buildSigned packs and publishes with keys that are unlocked.
+func buildSigned(ctx context.Context, opts buildOptions, signers []*signing.Signer, out io.Writer, talk *ui.Talk) (err error) {
 	client, err := registry.NewClient(opts.settings)
 	if err != nil {
 		return err

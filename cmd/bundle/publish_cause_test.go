@@ -100,16 +100,17 @@ func TestReferencesAreResolvedOnce(t *testing.T) {
 // Patience that is spent ends a build and a copy with the host and with how much
 // is there already; the next run sends only the rest.
 func TestPatienceIsSpent(t *testing.T) {
-	source, target := registrytest.New(t, registrytest.Options{}), newFaulty(t)
+	var busy registrytest.Injector
+	source, target := registrytest.New(t, registrytest.Options{}), registrytest.New(t, registrytest.Options{Fault: busy.Fault})
 	from := "oci://" + source.Host + "/shop:1.0.0"
 	signedRelease(t, from)
 	for name, args := range map[string][]string{
 		"copy":  {"copy", from, "oci://" + target.Host + "/mirror:1.0.0", "--key", "vendor.pub"},
 		"build": {"build", "--no-images", "--unsigned", "-t", "oci://" + target.Host + "/built:1.0.0"},
 	} {
-		target.armWith(29, true, registrytest.Fault{Status: 429, Header: http.Header{"Retry-After": {"1"}}, Body: "<html>slow down</html>"})
+		busy.Arm(29, true, registrytest.Fault{Status: 429, Header: http.Header{"Retry-After": {"1"}}, Body: "<html>slow down</html>"})
 		code, out, errOut := runBundle(t, append(args, "--retry", "1")...)
-		target.disarm()
+		busy.Disarm()
 		if code != 10 || out != "" {
 			t.Errorf("%s: exit %d, stdout %q", name, code, out)
 		}

@@ -1,6 +1,8 @@
 package registrytest
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -44,6 +46,8 @@ func (s *Server) fail(w *recorder, r *http.Request, f *Fault) {
 		s.interrupt(r, f)
 	case f.Redirect != "":
 		http.Redirect(w, r, f.Redirect, http.StatusTemporaryRedirect)
+	case f.MovedTo != "":
+		http.Redirect(w, r, f.MovedTo+r.URL.RequestURI(), http.StatusTemporaryRedirect)
 	case f.Status != 0:
 		addHeader(w, f.Header)
 		w.WriteHeader(f.Status)
@@ -63,10 +67,16 @@ func (s *Server) spoil(w *recorder, r *http.Request, f *Fault) {
 	if f.Edit != nil {
 		body = f.Edit(body)
 	}
+	if f.Corrupt > 0 && len(body) > 0 {
+		body[(f.Corrupt-1)%len(body)] ^= 1
+	}
 	addHeader(w, answer.Result().Header)
 	addHeader(w, f.Header)
 	if r.Method != http.MethodHead {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	if f.CutHead > 0 {
+		cutHead(w, answer.Code, f.CutHead)
 	}
 	w.WriteHeader(answer.Code)
 	part := body
@@ -80,6 +90,20 @@ func (s *Server) spoil(w *recorder, r *http.Request, f *Fault) {
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
 	if f.Stall > 0 {
 		s.hang(r)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// cutHead sends a part of the status line and the headers, never all of them.
+func cutHead(w *recorder, status, size int) {
+	var head bytes.Buffer
+	fmt.Fprintf(&head, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
+	_ = w.Header().Write(&head) // to memory
+	conn, buf, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		_, _ = buf.Write(head.Bytes()[:1+(size-1)%head.Len()])
+		_ = buf.Flush()
+		_ = conn.Close()
 	}
 	panic(http.ErrAbortHandler)
 }
@@ -115,6 +139,10 @@ func (s *Server) hang(r *http.Request) {
 
 func addHeader(w http.ResponseWriter, header http.Header) {
 	for name, values := range header {
+		if len(values) == 0 {
+			w.Header().Del(name)
+			continue
+		}
 		w.Header()[name] = values
 	}
 }

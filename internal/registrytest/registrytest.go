@@ -49,6 +49,9 @@ type Options struct {
 	// Fault is asked before every request (after the login check); nil or a nil
 	// answer is no fault. It may be called at the same time.
 	Fault func(*http.Request) *Fault
+	// After is called when a request was answered; nil: nobody is told. It may be
+	// called at the same time.
+	After func(*http.Request)
 }
 
 // A Fault is something going wrong with one request. The first field that is
@@ -59,10 +62,13 @@ type Fault struct {
 	Take     int                 // take so many bytes of the request's body, then close the connection
 	Stick    int                 // take so many bytes of the request's body, then hold the connection
 	Redirect string              // answer 307 to this address
+	MovedTo  string              // answer 307 to the same path and query at this base URL
 	Status   int                 // answer this, with Header and Body
-	Header   http.Header         // also added to an answer that Edit changes
+	Header   http.Header         // also added to an answer that Edit changes; a name without values is taken out of it
 	Body     string              //
 	Edit     func([]byte) []byte // change the answer's body; its length is made to fit
+	Corrupt  int                 // change this byte of the body, counted from 1, round and round
+	CutHead  int                 // close the connection after so many bytes of the status line and the headers
 	Cut      int                 // close the connection after so many bytes of the body
 	Stall    int                 // stop sending after so many bytes of the body, hold the connection
 	Handler  http.Handler        // answer with this, instead of the registry
@@ -200,6 +206,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.log = append(s.log, entry)
 		s.mu.Unlock()
+		if s.opts.After != nil {
+			s.opts.After(r)
+		}
 	}()
 	if challenge := s.challenge(r); challenge != "" {
 		w.Header().Set("WWW-Authenticate", challenge)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -29,59 +28,6 @@ func signedRelease(t *testing.T, location string) {
 			t.Fatal(errOut)
 		}
 	}
-}
-
-// Whatever request of a copy fails, at the source or at the target, once or from
-// there on: no tag leads to half a bundle, the error names the host, and a second
-// run completes.
-func TestCopyFaults(t *testing.T) {
-	source, target := newFaulty(t), newFaulty(t)
-	from := "oci://" + source.Host + "/shop:1.0.0"
-	signedRelease(t, from)
-	want := digestAt(t, from, "--key", "vendor.pub")
-	for side, reg := range map[string]*faulty{"source": source, "target": target} {
-		for _, forGood := range []bool{false, true} {
-			step := map[bool]int{false: 1, true: 3}[forGood]
-			for at := 0; ; at += step {
-				to := fmt.Sprintf("oci://%s/%s-%t-%d:1.0.0", target.Host, side, forGood, at)
-				name := fmt.Sprintf("%s, request %d, for good: %t", side, at, forGood)
-				if !copyWithFault(t, name, reg, from, to, want, at, forGood) {
-					if at < 10 {
-						t.Errorf("a copy of only %d requests to the %s", at, side)
-					}
-					break
-				}
-			}
-		}
-	}
-}
-
-func copyWithFault(t *testing.T, name string, reg *faulty, from, to, want string, at int, forGood bool) bool {
-	args := []string{"copy", from, to, "--key", "vendor.pub", "--allow-missing", "--quiet", "--retry", "0", "--concurrency", "1"}
-	reg.arm(at, forGood)
-	code, out, errOut := runBundle(t, args...)
-	met := reg.disarm()
-	if met && code != 0 {
-		if out != "" {
-			t.Errorf("%s: it fails and says %q", name, out)
-		}
-		if !strings.Contains(errOut, reg.Host) {
-			t.Errorf("%s: the error names no host: %s", name, errOut)
-		}
-		if strings.Contains(errOut, "cancel") || code == 1 || code == 9 {
-			t.Errorf("%s: exit %d, %s", name, code, errOut)
-		}
-		if code, _, _ := runBundle(t, "verify", to, "--policy", "none", "--read-data"); code != 4 {
-			t.Errorf("%s: a tag leads to half a copy: verify exits %d", name, code)
-		}
-	}
-	if code, _, errOut := runBundle(t, args...); code != 0 {
-		t.Errorf("%s: the second run fails: %s", name, errOut)
-	}
-	if got := digestAt(t, to, "--key", "vendor.pub"); got != want {
-		t.Errorf("%s: the target is %s", name, got)
-	}
-	return met
 }
 
 // Where a registry denies to look for signatures, a copy goes on and lists what

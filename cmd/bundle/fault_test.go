@@ -1,0 +1,326 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"waybill/bundle"
+	"waybill/internal/flags"
+	"waybill/internal/registrytest"
+	"waybill/internal/ui"
+	"waybill/registry"
+	"waybill/signing"
+)
+
+// An operation is one way of carrying the bundle to a place that does not hold it.
+type operation struct {
+	signs bool
+	place string // what stands after a fresh name: "" for a registry, else the file's or folder's name
+	sides []*watched
+	do    func(place string, patience ...string) (code int, out, errOut string)
+}
+
+// onCommandLine is an operation of the program; FROM and TO stand for the places.
+func onCommandLine(t *testing.T, place, from string, sides []*watched, args ...string) operation {
+	return operation{false, place, sides, func(to string, patience ...string) (int, string, string) {
+		words := slices.Clone(args)
+		for i := range words {
+			words[i] = strings.NewReplacer("FROM", from, "TO", to).Replace(words[i])
+		}
+		words = append(words, "--key", "vendor.pub", "--concurrency", "1", "--quiet")
+		return runBundle(t, append(words, patience...)...)
+	}}
+}
+
+// Whatever goes wrong with whatever request, of either side of whatever is done:
+// it succeeds, with all there that should be, or it ends with the first cause and
+// nothing under the name. Doing it again without the fault gives what one gets that
+// was never disturbed. No reader ever sees a tag that leads to a part.
+//
+// A part of all faults at all requests is tried, another each time; WAYBILL_FAULTS
+// is the seed of a run, or "all".
+func TestFaults(t *testing.T) {
+	seed, all := faultSeed(t)
+	for _, noReferrers := range []bool{false, true} {
+		if !all && noReferrers != (seed%2 == 0) {
+			continue
+		}
+		t.Run(fmt.Sprintf("referrers API %t", !noReferrers), func(t *testing.T) {
+			w := newWorldOfFaults(t, noReferrers)
+			for name, op := range w.operations() {
+				t.Run(name, func(t *testing.T) {
+					(&disturbance{worldOfFaults: w, t: t, op: op, name: name, seed: seed, all: all}).everywhere()
+				})
+			}
+		})
+	}
+}
+
+func faultSeed(t *testing.T) (seed uint64, all bool) {
+	t.Helper()
+	word := os.Getenv("WAYBILL_FAULTS")
+	if word == "all" {
+		return 0, true
+	}
+	seed, err := strconv.ParseUint(word, 10, 32)
+	if word == "" {
+		seed, err = uint64(rand.Uint32()), nil
+	}
+	if err != nil {
+		t.Fatalf("WAYBILL_FAULTS=%q is neither a number nor all", word)
+	}
+	t.Logf("WAYBILL_FAULTS=%d does the same again", seed)
+	return seed, false
+}
+
+func (w *worldOfFaults) operations() map[string]operation {
+	both, source, target := []*watched{w.source, w.target}, []*watched{w.source}, []*watched{w.target}
+	local := func(name string) string {
+		to := filepath.Join(w.dir, name)
+		if code, _, errOut := runBundle(w.t, "copy", w.from, to, "--policy", "none", "--quiet"); code != 0 {
+			w.t.Fatal(errOut)
+		}
+		return to
+	}
+	return map[string]operation{
+		"build":                  {true, "", both, w.build()},
+		"build into an archive":  {true, "shop.tar", source, w.build()},
+		"copy":                   onCommandLine(w.t, "", w.from, both, "copy", "FROM", "TO"),
+		"copy into an archive":   onCommandLine(w.t, "shop.tar", w.from, source, "copy", "FROM", "TO"),
+		"copy into a folder":     onCommandLine(w.t, "layout", w.from, source, "copy", "FROM", "TO"),
+		"copy out of an archive": onCommandLine(w.t, "", local("saved.tar"), target, "copy", "FROM", "TO"),
+		"copy out of a folder":   onCommandLine(w.t, "", local("saved"), target, "copy", "FROM", "TO"),
+	}
+}
+
+// build does what the program does, but that the key is unlocked once for all
+// times.
+func (w *worldOfFaults) build() func(string, ...string) (int, string, string) {
+	quiet := ui.NewTalk(&bytes.Buffer{}, "bundle", ui.TalkOptions{Quiet: true})
+	signers, err := loadSigners(w.t.Context(), []string{"vendor.key"}, quiet)
+	w.ok(err)
+	return func(to string, patience ...string) (int, string, string) {
+		var out, errOut bytes.Buffer
+		err := w.buildTo(to, signers, settingsOf(patience), &out, ui.NewTalk(&errOut, "bundle", ui.TalkOptions{Quiet: true}))
+		code := ui.Report(w.t.Context(), &errOut, "bundle", err)
+		return code, out.String(), errOut.String()
+	}
+}
+
+// settingsOf reads what patience is given in words.
+func settingsOf(patience []string) registry.Settings {
+	s := registry.Settings{Retry: 5, Concurrency: 1}
+	for i := 0; i+1 < len(patience); i += 2 {
+		switch patience[i] {
+		case "--retry":
+			if s.Retry, _ = strconv.Atoi(patience[i+1]); s.Retry == 0 {
+				s.Retry = -1
+			}
+		case "--idle-timeout":
+			s.IdleTimeout, _ = time.ParseDuration(patience[i+1])
+		}
+	}
+	return s
+}
+
+func (w *worldOfFaults) buildTo(to string, signers []*signing.Signer, settings registry.Settings, out *bytes.Buffer, talk *ui.Talk) error {
+	loc, err := registry.ParseLocation(to)
+	if err != nil {
+		return err
+	}
+	opts := buildOptions{
+		file: "release.yaml", locked: true, packed: bundle.PackedImages, to: []registry.Location{loc}, settings: settings,
+		sign: signOptions{recursive: "charts", format: signing.FormatBoth}, form: flags.Text,
+	}
+	return buildSigned(w.t.Context(), opts, signers, out, talk)
+}
+
+// A disturbance does one operation over and over, and lets something go wrong.
+type disturbance struct {
+	*worldOfFaults
+	t    *testing.T
+	op   operation
+	name string
+	seed uint64
+	all  bool
+
+	n        int
+	want     string // what is at the place when nothing goes wrong
+	requests []int  // how many go to each side then
+}
+
+// samples is how many requests of each side go wrong, if not all do.
+func (d *disturbance) samples() int {
+	if testing.Short() {
+		return 4
+	}
+	return 10
+}
+
+func (d *disturbance) everywhere() {
+	place := d.fresh()
+	for _, side := range d.op.sides {
+		side.Arm(1<<30, false, registrytest.Fault{})
+	}
+	if code, _, errOut := d.op.do(place); code != 0 {
+		d.t.Fatalf("undisturbed: exit %d: %s", code, errOut)
+	}
+	if d.want = d.stateAt(place); d.want == "" || strings.HasPrefix(d.want, "broken") {
+		d.t.Fatalf("undisturbed, there is %q", d.want)
+	}
+	for s, side := range d.op.sides {
+		_, seen := side.Disarm()
+		step := 1
+		if !d.all {
+			step = max(seen/d.samples(), 1)
+		}
+		rnd := rand.New(rand.NewPCG(d.seed, uint64(s)))
+		for at := rnd.IntN(step); at < seen; at += step {
+			troubles := registrytest.Troubles(rnd, side.twin.URL)
+			if !d.all {
+				i := rnd.IntN(len(troubles))
+				troubles = troubles[i : i+1]
+			}
+			for _, trouble := range troubles {
+				d.once(side, at, trouble, rnd.IntN(2) == 0)
+			}
+		}
+	}
+}
+
+func (d *disturbance) stateAt(place string) string {
+	if d.op.signs {
+		return d.signedState(place)
+	}
+	return d.state(place)
+}
+
+// difference says in what two states differ.
+func difference(got, want string) string {
+	have, need := strings.Split(got, "\n"), strings.Split(want, "\n")
+	return fmt.Sprintf("there is not\n%s\nbut\n%s", strings.Join(lacking(have, need), "\n"), strings.Join(lacking(need, have), "\n"))
+}
+
+// fresh is a place that holds nothing, or in a registry another thing under the
+// tag.
+func (d *disturbance) fresh() string {
+	d.n++
+	if d.op.place == "" {
+		return fmt.Sprintf("oci://%s/%s-%d:current", d.target.Host, strings.ReplaceAll(d.name, " ", "-"), d.n)
+	}
+	dir := filepath.Join(d.dir, "out", fmt.Sprintf("%s %d", d.name, d.n))
+	d.ok(os.MkdirAll(dir, 0o755))
+	return filepath.Join(dir, d.op.place)
+}
+
+// once lets one request go wrong.
+func (d *disturbance) once(side *watched, at int, trouble registrytest.Trouble, patient bool) {
+	place := d.fresh()
+	if d.n%2 == 0 {
+		d.previous(place)
+	}
+	d.readAt(place)
+	patience := []string{"--retry", "0"}
+	if patient {
+		patience[1] = "3"
+	}
+	if trouble.Slow {
+		patience = append(patience, "--idle-timeout", registrytest.Patience.String())
+	}
+	side.Arm(at, trouble.ForGood, trouble.Fault)
+	code, out, errOut := d.op.do(place, patience...)
+	met, _ := side.Disarm()
+	fail := func(format string, args ...any) {
+		d.t.Helper()
+		d.t.Errorf("%s, %s at request %d of %s (%s), %s: %s", d.name, trouble.Name, at, d.sideName(side), met, strings.Join(patience, " "), fmt.Sprintf(format, args...))
+	}
+	got := d.stateAt(place)
+	switch {
+	case code == 0:
+		if got != d.want && !trouble.Absence || out == "" {
+			fail("success is said with %q, and %s", out, difference(got, d.want))
+		}
+	case met == "" && trouble.Slow && code == ui.ExitUnreachable:
+		// The machine is busy, and the timeout short.
+	case met == "":
+		fail("exit %d, and nothing went wrong: %s", code, errOut)
+	default:
+		if trouble.Passes && patient {
+			fail("it is not lived through: exit %d: %s", code, errOut)
+		}
+		if got != "" {
+			fail("exit %d, and there is\n%s", code, got)
+		}
+		for _, problem := range d.wrongWords(side, code, out, errOut) {
+			fail("%s: exit %d, %q, %s", problem, code, out, errOut)
+		}
+	}
+	if left := d.besides(place, code != 0); len(left) > 0 {
+		fail("exit %d leaves %q", code, left)
+	}
+	if code, _, errOut := d.op.do(place); code != 0 {
+		fail("doing it again: exit %d: %s", code, errOut)
+	} else if got := d.stateAt(place); got != d.want {
+		fail("after doing it again %s", difference(got, d.want))
+	}
+	if left := d.besides(place, false); len(left) > 0 {
+		fail("after doing it again there is %q", left)
+	}
+	if problems := d.target.saw(); !trouble.Absence {
+		for _, problem := range problems {
+			fail("%s", problem)
+		}
+	}
+}
+
+// readAt lets a reader poll a place in the target.
+func (d *disturbance) readAt(place string) {
+	if d.op.place != "" {
+		return
+	}
+	repository := strings.TrimSuffix(strings.TrimPrefix(place, "oci://"+d.target.Host+"/"), ":current")
+	d.target.reads(repository, d.root, d.op.signs, strings.Split(d.want, "\n"))
+}
+
+func (d *disturbance) sideName(side *watched) string {
+	if side == d.target {
+		return "the target"
+	}
+	return "the source"
+}
+
+// wrongWords is what is wrong with what a failure says.
+func (d *disturbance) wrongWords(side *watched, code int, out, errOut string) []string {
+	var problems []string
+	if out != "" {
+		problems = append(problems, "a result is printed")
+	}
+	if !slices.Contains([]int{ui.ExitRefused, ui.ExitNotFound, ui.ExitCorrupt, ui.ExitUnreachable}, code) {
+		problems = append(problems, "that is another code than registries' faults have")
+	}
+	if !startsWithError(errOut) || strings.Contains(errOut, "cancel") {
+		problems = append(problems, "it does not begin with the first cause")
+	}
+	if !strings.Contains(errOut, side.Host) && !strings.Contains(errOut, side.twin.Host) {
+		problems = append(problems, "it names no host")
+	}
+	return problems
+}
+
+// startsWithError says whether the first line that is no warning is an error.
+func startsWithError(errOut string) bool {
+	for line := range strings.Lines(errOut) {
+		if !strings.HasPrefix(line, "bundle: warning: ") {
+			return strings.HasPrefix(line, "bundle: error: ")
+		}
+	}
+	return false
+}
