@@ -51,8 +51,8 @@ func ResolveImage(ctx context.Context, src content.Fetcher, reference string, de
 	}
 	r := imageReader{src: src, reference: reference}
 	switch {
-	case desc.MediaType == dockerSchema1, desc.MediaType == dockerSchema1Signed:
-		return nil, fmt.Errorf("image %s is in Docker's first format, which no registry keeps by digest any more; push it again with a current tool", reference)
+	case isSchema1(desc.MediaType):
+		return nil, schema1Error(reference)
 	case isIndex(desc.MediaType):
 		return r.index(ctx, whole, desc, names, flat)
 	}
@@ -65,6 +65,14 @@ func ResolveImage(ctx context.Context, src content.Fetcher, reference string, de
 		return nil, &PlatformError{Reference: reference, Wanted: missing, Offered: whole.Images[0].Platforms}
 	}
 	return whole, nil
+}
+
+func isSchema1(mediaType string) bool {
+	return mediaType == dockerSchema1 || mediaType == dockerSchema1Signed
+}
+
+func schema1Error(reference string) error {
+	return fmt.Errorf("image %s is in Docker's first format, which no registry keeps by digest any more; push it again with a current tool", reference)
 }
 
 func platformNames(wanted []string) ([]string, error) {
@@ -153,6 +161,9 @@ func (r imageReader) entries(ctx context.Context, desc ocispec.Descriptor, depth
 
 // offered are the platforms' manifests below one entry, none for an attestation.
 func (r imageReader) offered(ctx context.Context, desc ocispec.Descriptor, depth int) ([]LockedManifest, error) {
+	if isSchema1(desc.MediaType) {
+		return nil, schema1Error(r.reference)
+	}
 	if isIndex(desc.MediaType) {
 		below, err := r.entries(ctx, desc, depth+1)
 		return manifestsOf(below), err
@@ -181,10 +192,14 @@ func (r imageReader) platform(ctx context.Context, desc ocispec.Descriptor) (str
 	if err := json.Unmarshal(data, &manifest); err != nil {
 		return "", fmt.Errorf("image %s: %w", r.reference, owner{}.wrong(desc.Digest, "no manifest: %s", err))
 	}
+	// Docker 1.10 wrote no better type; of artifacts it may be anything.
+	unclear := manifest.Config.MediaType == "application/octet-stream" && manifest.MediaType == dockerManifest && manifest.Config.Size <= maxManifestBytes
 	switch manifest.Config.MediaType {
 	case ocispec.MediaTypeImageConfig, "application/vnd.docker.container.image.v1+json":
 	default:
-		return "", nil
+		if !unclear {
+			return "", nil
+		}
 	}
 	data, err = r.fetch(ctx, manifest.Config)
 	if err != nil {
@@ -192,6 +207,9 @@ func (r imageReader) platform(ctx context.Context, desc ocispec.Descriptor) (str
 	}
 	var config ocispec.Image
 	if err := json.Unmarshal(data, &config); err != nil {
+		if unclear {
+			return "", nil
+		}
 		return "", fmt.Errorf("image %s: %w", r.reference, owner{}.wrong(manifest.Config.Digest, "no image configuration: %s", err))
 	}
 	if !isPlatform(&config.Platform) {
