@@ -30,6 +30,9 @@ type CheckOptions struct {
 	// Exists asks whether a blob of that digest and size is there. nil: every
 	// blob is read and hashed. It may be called at the same time.
 	Exists func(ctx context.Context, desc ocispec.Descriptor) (bool, error)
+	// Elsewhere says of a blob that it is somewhere else by design and is not to be
+	// looked for; nil: none is.
+	Elsewhere func(desc ocispec.Descriptor) bool
 	// Concurrency is how many things are looked at at the same time; 4 when 0.
 	Concurrency int
 
@@ -45,6 +48,9 @@ type CheckResult struct {
 	Manifests int   // read and hashed, the root included
 	Blobs     int   // read and hashed, or asked for
 	Bytes     int64 // the size of all of them
+
+	// Elsewhere is how many blobs were not looked for, see [CheckOptions].
+	Elsewhere int
 
 	// LeftOut are the layers that are not there because the bundle was built
 	// without them, see [AnnotationLeftOut]; by digest.
@@ -159,9 +165,13 @@ func (w *walk) visit(ctx context.Context, level []node) ([]node, error) {
 			w.absent = append(w.absent, n)
 			continue
 		}
-		if isManifest(n.desc.MediaType) {
+		switch {
+		case w.isElsewhere(n.desc):
+			w.result.Elsewhere++
+			continue
+		case isManifest(n.desc.MediaType):
 			w.result.Manifests++
-		} else {
+		default:
 			w.result.Blobs++
 		}
 		w.result.Bytes += n.desc.Size
@@ -188,9 +198,16 @@ func (w *walk) look(ctx context.Context, n node) ([]ocispec.Descriptor, error) {
 	return successors(data, n)
 }
 
+func (w *walk) isElsewhere(desc ocispec.Descriptor) bool {
+	return w.opts.Elsewhere != nil && !isManifest(desc.MediaType) && w.opts.Elsewhere(desc)
+}
+
 func (w *walk) blob(ctx context.Context, n node) error {
 	if err := n.desc.Digest.Validate(); err != nil || n.desc.Size < 0 {
 		return n.owner.wrong(n.desc.Digest, "no usable digest or size")
+	}
+	if w.isElsewhere(n.desc) {
+		return nil
 	}
 	if n.optional {
 		there, err := w.present(ctx, n)

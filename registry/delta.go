@@ -85,6 +85,9 @@ func (d *Delta) leaves(blob digest.Digest) bool {
 	return ok
 }
 
+// Leaves says whether a blob is left out; none is by a nil Delta.
+func (d *Delta) Leaves(desc ocispec.Descriptor) bool { return d.leaves(desc.Digest) }
+
 // deltaFile is the blob that lists what is left out.
 type deltaFile struct {
 	Format  string     `json:"format"`

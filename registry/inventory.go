@@ -23,6 +23,7 @@ import (
 type Holdings struct {
 	Reference string // the place
 	Roots     []HeldRoot
+	Delta     *Delta // what a place that is a delta leaves out; it is not held
 	blobs     digestSet
 }
 
@@ -179,14 +180,14 @@ func (c *Client) inventoryOf(ctx context.Context, l Location, onRead func()) (_ 
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
 	w := newInventoryWalk(src.place, c.settings.Concurrency, onRead)
-	w.holdings.Reference = src.Location.String()
+	w.holdings.Reference, w.holdings.Delta = src.Location.String(), src.Delta()
 	tag := src.Name()
 	return w.from(ctx, []heldTag{{tag: tag, desc: src.Root}})
 }
 
 // inventory lists all of a local place.
 func (p *localPlace) inventory(ctx context.Context) (*Holdings, error) {
-	h := &Holdings{Reference: p.place}
+	h := &Holdings{Reference: p.place, Delta: p.delta}
 	if err := eachBlob(p.blobs, func(d digest.Digest, size int64) error {
 		h.blobs.add(d, size)
 		return ctx.Err()

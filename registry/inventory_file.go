@@ -172,17 +172,11 @@ func (h *Holdings) decodeBlobs(dec *json.Decoder) error {
 // Errors: those of [Client.Inventory].
 func (c *Client) BaseAt(ctx context.Context, l Location, onRead func()) (*Holdings, error) {
 	h, err := c.Inventory(ctx, l, onRead)
-	if err != nil || l.Kind == Registry {
+	if err != nil || h.Delta == nil {
 		return h, err
 	}
-	p, err := openLocal(l)
-	if err != nil {
-		return nil, err
+	for _, desc := range h.Delta.LeftOut {
+		h.blobs.add(desc.Digest, desc.Size)
 	}
-	if p.delta != nil {
-		for _, desc := range p.delta.LeftOut {
-			h.blobs.add(desc.Digest, desc.Size)
-		}
-	}
-	return h, p.Close()
+	return h, nil
 }

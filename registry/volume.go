@@ -29,7 +29,7 @@ const (
 	volumeFamily   = "application/vnd.waybill.volume."
 	maxVolumes     = 9999
 	maxVolumeFile  = 64 << 20 // lists everything in a set: some 100 bytes for a blob
-	maxPiecesFile  = 4 << 10
+	maxPiecesFile  = 1 << 10  // of two pieces; five hundred bytes with the longest digests
 	maxVolumeParts = 1_000_000
 )
 
@@ -312,7 +312,11 @@ func (e *VolumesError) Again() []string {
 	var lines []string
 	for _, v := range e.Volumes {
 		if !v.stray && v.Number > 0 {
-			lines = append(lines, fmt.Sprintf("bundle save SOURCE@%s %s --split %s --volume %d", e.Root, e.Archive, FormatSplit(e.Split), v.Number))
+			archive := e.Archive
+			if at, _, ok := archiveOf(v.Path); ok {
+				archive = at
+			}
+			lines = append(lines, fmt.Sprintf("bundle save SOURCE@%s %s --split %s --volume %d", e.Root, archive, FormatSplit(e.Split), v.Number))
 		}
 	}
 	return slices.Compact(lines)

@@ -21,8 +21,8 @@ func (p *localPlace) blame(rc io.ReadCloser, desc ocispec.Descriptor, err error)
 	if err != nil && p.delta.leaves(desc.Digest) {
 		return nil, p.leftOutError(desc)
 	}
-	set, ok := p.blobs.(*volumeSet)
-	if !ok {
+	set := setIn(p.blobs)
+	if set == nil {
 		return rc, err
 	}
 	if err != nil {
@@ -49,19 +49,15 @@ func (r blamingReader) Read(p []byte) (int, error) {
 //
 // Errors: *VolumesError with every volume that is damaged.
 func (s *Source) CheckVolumes(ctx context.Context, onBytes func(n int)) error {
-	p, ok := s.place.(*localPlace)
-	if !ok {
-		return nil
-	}
-	set, ok := p.blobs.(*volumeSet)
-	if !ok {
-		return nil
+	set, err := s.volumeSet()
+	if err != nil {
+		return nil //nolint:nilerr // it is not in volumes
 	}
 	if onBytes == nil {
 		onBytes = func(int) {}
 	}
 	problems := make([]error, len(set.volumes))
-	err := each(ctx, defaultConcurrency, len(set.volumes), func(ctx context.Context, i int) error {
+	err = each(ctx, defaultConcurrency, len(set.volumes), func(ctx context.Context, i int) error {
 		if v := set.volumes[i]; v != nil {
 			problems[i] = v.check(ctx, onBytes)
 		}
@@ -73,7 +69,7 @@ func (s *Source) CheckVolumes(ctx context.Context, onBytes func(n int)) error {
 	var damaged []VolumeProblem
 	for i, err := range problems {
 		if err != nil {
-			damaged = append(damaged, VolumeProblem{Number: i + 1, Path: set.pathOf(i + 1), Reason: "damaged: " + err.Error(), Err: err})
+			damaged = append(damaged, VolumeProblem{Number: i + 1, Path: set.pathOf(i + 1), Reason: "damaged: " + reasonFor(err), Err: err})
 		}
 	}
 	if len(damaged) > 0 {
@@ -98,7 +94,7 @@ func (v *volume) check(ctx context.Context, onBytes func(n int)) error {
 			want = sums[p.entry()]
 		}
 		if err := v.hash(ctx, at, want, onBytes); err != nil {
-			return fmt.Errorf("%s: %w", p.entry(), err)
+			return err
 		}
 	}
 	return nil
@@ -114,6 +110,19 @@ func (v *volume) hash(ctx context.Context, at span, want digest.Digest, onBytes 
 		return &ContentError{Ref: v.path, Digest: want, Reason: "the content is not what its digest says"}
 	}
 	return nil
+}
+
+// checkPiece holds one piece against its checksum.
+func (v *volume) checkPiece(p volumePart) error {
+	sums, err := v.pieceSums()
+	if err != nil {
+		return err
+	}
+	at, err := v.blobs.entry(p.entry())
+	if err != nil {
+		return err
+	}
+	return v.hash(context.Background(), at, sums[p.entry()], func(int) {})
 }
 
 // tellingReader ends with its context and says how much was read.

@@ -292,15 +292,39 @@ func openVolume(path string) (_ *volume, err error) {
 
 // Volumes says which volumes a source was opened from; nil when it was none.
 func (s *Source) Volumes() *Volumes {
-	p, ok := s.place.(*localPlace)
-	if !ok {
-		return nil
-	}
-	set, ok := p.blobs.(*volumeSet)
-	if !ok {
+	set, err := s.volumeSet()
+	if err != nil {
 		return nil
 	}
 	return set.describe()
+}
+
+// IsVolume says whether a path is that of a volume by its name, or a file that is
+// one under another.
+func IsVolume(path string) bool {
+	if _, _, ok := archiveOf(path); ok {
+		return true
+	}
+	if !exists(path) || isDirectory(path) {
+		return false
+	}
+	p, err := openArchive(Location{Kind: Archive, Path: path})
+	if err != nil {
+		return false
+	}
+	defer p.Close() // it was only read from
+	return p.isVolume()
+}
+
+// VolumesOf are the paths of the volumes of an archive that lie in its folder,
+// when the path is the one they have without numbers; else the path alone.
+func VolumesOf(path string) []string {
+	if archive, _, numbered := archiveOf(path); !numbered && !exists(path) {
+		if found, err := volumesAt(archive); err == nil && len(found) > 0 {
+			return found
+		}
+	}
+	return []string{path}
 }
 
 // Volumes describes a set of volumes.
@@ -311,7 +335,8 @@ type Volumes struct {
 	Root    digest.Digest
 	Name    string // that the root has in it; may be empty
 	Files   []VolumeFile
-	Missing []int // numbers of those that are not at hand
+	Missing []int        // numbers of those that are not at hand
+	Others  []VolumeFile // those, with the sizes they have when they are written; of a set that was written only
 
 	set string // as volumeTable.set; may be empty
 }

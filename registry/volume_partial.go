@@ -75,16 +75,22 @@ func (s *Source) Deposit(ctx context.Context, dst *Destination, opts CopyOptions
 
 func (s *Source) volumeSet() (*volumeSet, error) {
 	if p, ok := s.place.(*localPlace); ok {
-		switch blobs := p.blobs.(type) {
-		case *volumeSet:
-			return blobs, nil
-		case layered:
-			if set, ok := blobs.first.(*volumeSet); ok {
-				return set, nil
-			}
+		if set := setIn(p.blobs); set != nil {
+			return set, nil
 		}
 	}
 	return nil, &LocationError{Input: s.Location.String(), Reason: "is no volume of an archive"}
+}
+
+// setIn is the set of volumes that a store is, or begins with; nil for none.
+func setIn(blobs blobStore) *volumeSet {
+	switch b := blobs.(type) {
+	case *volumeSet:
+		return b
+	case layered:
+		return setIn(b.first)
+	}
+	return nil
 }
 
 type depositing struct {
@@ -271,7 +277,7 @@ func (s *Source) CompleteFrom(ctx context.Context, dst *Destination) error {
 		return err
 	}
 	p := s.place.(*localPlace)
-	p.blobs = layered{set, depositedBlobs{ctx, set, dst}}
+	p.blobs = layered{p.blobs, depositedBlobs{ctx, set, dst}}
 	return p.readDelta()
 }
 

@@ -134,8 +134,8 @@ func (s *volumeSet) damaged(d digest.Digest, err error) error {
 		return err
 	}
 	var problems []VolumeProblem
-	for _, n := range s.volumesOf(d) {
-		problems = append(problems, VolumeProblem{Number: n, Path: s.pathOf(n), Reason: "damaged: " + reasonFor(err, d), Err: err})
+	for _, n := range s.blamed(d) {
+		problems = append(problems, VolumeProblem{Number: n, Path: s.pathOf(n), Reason: "damaged: " + reasonFor(err), Err: err})
 	}
 	if len(problems) == 0 {
 		return err
@@ -143,16 +143,31 @@ func (s *volumeSet) damaged(d digest.Digest, err error) error {
 	return s.problem(problems...)
 }
 
-// reasonFor is what is wrong with a blob, without the place.
-func reasonFor(err error, d digest.Digest) string {
-	var content *ContentError
-	if !errors.As(err, &content) {
-		return err.Error()
+// blamed are the volumes to which a blob's damage is due: of one in pieces those
+// whose piece is not what its checksum says, or all.
+func (s *volumeSet) blamed(d digest.Digest) []int {
+	var numbers []int
+	for _, p := range s.cut[d] {
+		if v := s.volumes[p.Volume-1]; v != nil && v.checkPiece(p) != nil {
+			numbers = append(numbers, p.Volume)
+		}
 	}
-	if content.Digest == "" {
+	if len(numbers) > 0 {
+		return numbers
+	}
+	return s.volumesOf(d)
+}
+
+// reasonFor is what is wrong, without the place.
+func reasonFor(err error) string {
+	var content *ContentError
+	switch {
+	case !errors.As(err, &content):
+		return err.Error()
+	case content.Digest == "":
 		return content.Reason
 	}
-	return d.String() + ": " + content.Reason
+	return content.Digest.String() + ": " + content.Reason
 }
 
 // pathOf is where a volume is, or would be.

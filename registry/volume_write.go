@@ -78,6 +78,17 @@ func (d *Destination) Volumes() *Volumes {
 	return t.result
 }
 
+// Delta is what is left out; nil for nothing.
+func (d *Destination) Delta() *Delta {
+	switch t := d.target.(type) {
+	case *volumeTarget:
+		return t.delta
+	case *archiveTarget:
+		return t.delta
+	}
+	return nil
+}
+
 // volumeTarget is an archive that is written in volumes.
 type volumeTarget struct {
 	*archiveTarget
@@ -146,7 +157,12 @@ func (t *volumeTarget) writeAll(ctx context.Context) error {
 	s.passOver(t.opts.Volume)
 	for n := 1; n <= total; n++ {
 		if t.opts.Volume != 0 && n != t.opts.Volume {
+			plan, err := s.tarPlan(n)
+			if err != nil {
+				return err
+			}
 			t.result.Missing = append(t.result.Missing, n)
+			t.result.Others = append(t.result.Others, VolumeFile{Number: n, Path: volumePath(t.path, n), Size: plan.tar.Size()})
 			continue
 		}
 		if err := t.one(ctx, s, n); err != nil {

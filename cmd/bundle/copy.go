@@ -90,6 +90,19 @@ type copyOptions struct {
 	words        copyWords
 	// create opens what is written; nil adds to what is there.
 	create func(ctx context.Context, c copier, d destination) (*registry.Destination, error)
+	// wrote is called once what was opened is there; nil for nothing.
+	wrote func(ctx context.Context, c copier, d destination, dst *registry.Destination, at *copiedTo) error
+
+	files   []registry.Location // of load: from, and the other volumes of it
+	partial bool                // some of the volumes are enough
+	bases   []base              // of a delta
+	split   int64               // of save: the size of volumes; 0: none
+	volume  int                 // the number of the only one that is written; 0: all
+}
+
+// door is how the source and what was written are let in.
+func (o copyOptions) door() door.Options {
+	return door.Options{Policy: o.policy, AnyArtifact: true, SkipContent: true}
 }
 
 // copyWords are what a verb says of what it does: each of them copies.
@@ -129,7 +142,11 @@ func carryOptions(c *cli.Context, words copyWords, from registry.Location, to []
 	if opts.expand, err = expandPrefix(c); err != nil {
 		return opts, err
 	}
-	all := append([]registry.Location{from}, to...)
+	bases, all, err := basesFrom(c)
+	if err != nil {
+		return opts, err
+	}
+	opts.bases, all = bases, append(append(all, from), to...)
 	if err := opts.checkAssume(); err != nil {
 		return opts, err
 	}
@@ -154,15 +171,27 @@ func runCopy(ctx context.Context, opts copyOptions, out io.Writer, talk *ui.Talk
 	if err != nil {
 		return err
 	}
-	source, err := door.Open(ctx, client, opts.from, door.Options{Policy: opts.policy, AnyArtifact: true, SkipContent: true})
+	src, err := opts.openLoaded(ctx, client)
+	if err != nil {
+		return err
+	}
+	source, err := door.OpenSource(ctx, client, src, opts.door())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
+	return carryOpened(ctx, opts, client, source, out, talk)
+}
+
+// carryOpened copies what was let in.
+func carryOpened(ctx context.Context, opts copyOptions, client *registry.Client, source *door.Opened, out io.Writer, talk *ui.Talk) error {
 	talk.Sayf("%s: %s", source.Location, source.Verification)
 	c := copier{copyOptions: opts, client: client, source: source, talk: talk}
 	destinations, err := c.destinations()
 	if err != nil {
+		return err
+	}
+	if err := c.prepareSource(ctx, destinations); err != nil {
 		return err
 	}
 	if err := c.probe(ctx, destinations); err != nil {

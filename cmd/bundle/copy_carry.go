@@ -151,6 +151,13 @@ func (c copier) compare(ctx context.Context, d destination, at copiedTo) (copied
 	if err != nil {
 		return at, err
 	}
+	if c.create != nil {
+		delta, err := c.leaveOut(ctx)
+		if err != nil {
+			return at, err
+		}
+		at.Delta = deltaResultOf(delta)
+	}
 	result, err := c.plan.Compare(ctx, c.client, d.loc, c.copySettings())
 	if err != nil {
 		return at, err
@@ -186,6 +193,9 @@ func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copied
 	if err := c.checkTag(ctx, dst, d); err != nil {
 		return at, err
 	}
+	if err := c.source.Source.CheckBase(ctx, dst, c.settings.Concurrency); err != nil {
+		return at, err
+	}
 	sending := c.sending(d)
 	defer sending.Close()
 	result, err := c.send(ctx, dst, sending)
@@ -197,7 +207,7 @@ func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copied
 	if err != nil {
 		return at, err
 	}
-	examined, err := door.Examine(ctx, dst, c.source.Root, d.loc.String(), door.Options{Policy: c.policy, AnyArtifact: true, SkipContent: true})
+	examined, err := door.Examine(ctx, dst, c.source.Root, d.loc.String(), c.door())
 	if err != nil {
 		return at, fmt.Errorf("what was copied to %s: %w", d.loc, err)
 	}
@@ -213,6 +223,9 @@ func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copied
 		at.Copied, at.Skipped = result.Copied, result.Skipped
 	}
 	c.sent(sending, result)
+	if c.wrote != nil {
+		return at, c.wrote(ctx, c, d, dst, &at)
+	}
 	return at, nil
 }
 

@@ -38,7 +38,7 @@ func program() flags.Program {
 		Version: flags.Version,
 		Now:     time.Now,
 		Later: []string{
-			"diff", "inventory", "attest", "sbom",
+			"diff", "attest", "sbom",
 			"--keyless", "--tlog-upload", "--all",
 		},
 		Words: map[string]string{"push": "copy", "mirror": "copy", "pull": "save, copy", "ls": "list"},
@@ -48,7 +48,7 @@ func program() flags.Program {
 		Arguments: map[string][]string{"schema": bundle.SchemaKinds(), "export": exportFormats(), "completion": flags.Shells()},
 		Commands: []*cli.Command{
 			initCommand(), lintCommand(), lockCommand(), imagesCommand(), buildCommand(),
-			signCommand(), verifyCommand(), serveCommand(), inspectCommand(), copyCommand(), saveCommand(), loadCommand(), listCommand(), tagCommand(), exportCommand(),
+			signCommand(), verifyCommand(), serveCommand(), inspectCommand(), copyCommand(), saveCommand(), loadCommand(), inventoryCommand(), listCommand(), tagCommand(), exportCommand(),
 			loginCommand(), logoutCommand(),
 			keygenCommand(), schemaCommand(), flags.CompletionCommand(), flags.VersionCommand("bundle"),
 		},

@@ -33,10 +33,19 @@ Room on the disk is looked for before the first byte is written. "bundle load"
 brings the file to a registry, "bundle verify FILE.tar" checks it where it lies,
 and "bundle copy" adds something to a file that holds other things.
 
+With --split the archive is volumes, FILE.tar.001 and so on, each a file of its own
+that is checked, loaded and made again alone; --volume N makes only that one, so
+that one port and two media need no other disk. With --base it is a delta: blobs
+that the receiver has are left out, and loading it makes sure that they are there.
+FILE.tar.waybill.txt and .json beside it say what is in it and how it is loaded.
+
+  bundle save oci://vendor.example/shop:1.1.0 /media/a/shop.tar --split 29G --volume 1
+  bundle save oci://vendor.example/shop:1.1.0 shop-1.1.0.tar --base shop-1.0.0.tar
+
 Exit codes: 0 done, 1 failed (no room, …), 2 usage, 3 refused by the policy, 4 a
 registry says not found or denied, 6 content corrupt, truncated or incomplete,
 10 not reachable, 130 interrupted.`,
-		Flags: flags.Join([]cli.Flag{
+		Flags: flags.Join(savedFlags(), []cli.Flag{
 			dryRunFlag(), allowMissingFlag(), foreignFlag(),
 		}, flags.Policy(), flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
@@ -68,8 +77,11 @@ func saveOptionsFrom(c *cli.Context) (copyOptions, error) {
 		return copyOptions{}, err
 	}
 	opts, err := carryOptions(c, wordsOfSave, from, []registry.Location{to})
-	opts.create = createSaved
-	return opts, err
+	if err != nil {
+		return opts, err
+	}
+	opts.create, opts.wrote = createSaved, wroteSaved
+	return opts, savedParts(c, &opts)
 }
 
 // meantFile explains a word that may have been meant as a file's name.
@@ -106,6 +118,9 @@ func checkSaved(from string, to registry.Location) error {
 
 // createSaved replaces a file. What it held is said when it is something else.
 func createSaved(ctx context.Context, c copier, d destination) (*registry.Destination, error) {
+	if c.split > 0 {
+		return createParts(ctx, c, d)
+	}
 	held, err := c.client.Held(ctx, d.loc)
 	if err != nil {
 		return nil, err
@@ -114,5 +129,5 @@ func createSaved(ctx context.Context, c copier, d destination) (*registry.Destin
 	if slices.ContainsFunc(held, other) {
 		sayReplaced(c.talk, d.loc, held)
 	}
-	return c.client.Create(ctx, d.loc)
+	return createParts(ctx, c, d)
 }

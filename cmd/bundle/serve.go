@@ -184,6 +184,9 @@ func examineServed(ctx context.Context, opts serveOptions, tags []registry.Serve
 			return err
 		}
 		talk.Sayf("%s: %s", opened.Location, opened.Verification)
+		if delta := opened.Source.Delta(); delta != nil {
+			talk.Sayf("%s: %s", opened.Location, delta)
+		}
 		if err := opened.Close(); err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ not found or denied, 6 content corrupt or incomplete, 10 registry not reachable.
 			if err != nil {
 				return err
 			}
-			opened, err := openArg(c, door.Options{NeedPolicy: true, ReadData: c.Bool("read-data")})
+			opened, err := openArg(c, door.Options{NeedPolicy: true, ReadData: c.Bool("read-data"), AllowDelta: true})
 			if err != nil {
 				return err
 			}
@@ -67,6 +67,7 @@ type verifyResult struct {
 	Bytes     int64 `json:"bytes"`
 	ReadData  bool  `json:"readData"`
 
+	Delta   *deltaResult          `json:"delta,omitempty"`   // what the base has, and was not looked at
 	LeftOut []bundle.LeftOutImage `json:"leftOut,omitempty"` // what is not there by the choice of who built it
 }
 
@@ -82,7 +83,7 @@ func printVerified(out io.Writer, o *door.Opened, form flags.Form) error {
 	result := verifyResult{
 		Reference: o.Location.String(), Digest: o.Root.Digest.String(), Verification: o.Verification,
 		Manifests: o.Content.Manifests, Blobs: o.Content.Blobs, Bytes: o.Content.Bytes, ReadData: o.ReadData,
-		LeftOut: absent(o),
+		LeftOut: absent(o), Delta: deltaResultOf(o.Source.Delta()),
 	}
 	if form == flags.JSON {
 		return ui.JSON(out, result)
@@ -96,6 +97,9 @@ func printVerified(out io.Writer, o *door.Opened, form flags.Form) error {
 	fmt.Fprintf(out, "content: %d manifests read and hashed, %d blobs (%d bytes) %s\n", result.Manifests, result.Blobs, result.Bytes, depth)
 	for _, image := range result.LeftOut {
 		fmt.Fprintf(out, "left out: %s\n", image)
+	}
+	if d := o.Source.Delta(); d != nil {
+		fmt.Fprintf(out, "%s; %d blobs that the base has were not looked at\n", d, o.Content.Elsewhere)
 	}
 	_, err := fmt.Fprintln(out, "all of it is reachable by digest from the root; signatures below the root were not looked at")
 	return err

@@ -39,6 +39,9 @@ type Options struct {
 	// SkipContent stops after root and signatures: for commands that look at
 	// the list of contents and not at the content.
 	SkipContent bool
+	// AllowDelta lets in a delta for what is in it, although its content is looked
+	// at; otherwise one without its base is a [*registry.DeltaError] then.
+	AllowDelta bool
 
 	// OnCheck, OnRead and OnChecked follow the check of the content, as the hooks
 	// of [bundle.CheckOptions]; nil for none.
@@ -73,6 +76,12 @@ func Open(ctx context.Context, client *registry.Client, loc registry.Location, o
 	if err != nil {
 		return nil, err
 	}
+	return OpenSource(ctx, client, src, opts)
+}
+
+// OpenSource is [Open] for a source that is open already, which is closed when it
+// is not let in.
+func OpenSource(ctx context.Context, client *registry.Client, src *registry.Source, opts Options) (*Opened, error) {
 	o := &Opened{Source: src, Client: client, Root: src.Root, Location: src.Location}
 	if err := o.open(ctx, opts); err != nil {
 		src.Close()
@@ -99,8 +108,29 @@ func (o *Opened) open(ctx context.Context, opts Options) (err error) {
 	if opts.SkipContent {
 		return nil
 	}
+	return o.check(ctx, opts)
+}
+
+// check looks at the content. Volumes are read one by one, so that the one that is
+// damaged is known.
+func (o *Opened) check(ctx context.Context, opts Options) (err error) {
+	delta := o.Source.Delta()
+	if delta != nil && !opts.AllowDelta {
+		return &registry.DeltaError{Ref: o.Location.String(), Needs: delta.Needs()}
+	}
 	o.ReadData = opts.ReadData || o.Source.Local()
-	check := bundle.CheckOptions{ReadData: o.ReadData, ReadUpTo: opts.ReadUpTo, Exists: o.Source.Has, OnCheck: opts.OnCheck, OnRead: opts.OnRead, OnChecked: opts.OnChecked}
+	check := bundle.CheckOptions{ReadData: o.ReadData, ReadUpTo: opts.ReadUpTo, Exists: o.Source.Has, Elsewhere: delta.Leaves, OnCheck: opts.OnCheck, OnRead: opts.OnRead, OnChecked: opts.OnChecked}
+	if o.Source.Volumes() != nil {
+		check.ReadData = false
+		onBytes := func(n int) {
+			if opts.OnRead != nil {
+				opts.OnRead(int64(n))
+			}
+		}
+		if err := o.Source.CheckVolumes(ctx, onBytes); err != nil {
+			return err
+		}
+	}
 	if o.Content, err = o.Bundle.Check(ctx, check); err != nil {
 		return fmt.Errorf("checking %s: %w", o.Location, err)
 	}

@@ -201,7 +201,15 @@ func Open(c *cli.Context, word string, opts door.Options, site ...SiteSettings) 
 	if err != nil {
 		return nil, err
 	}
+	SayDelta(c, opened)
 	return opened, nil
+}
+
+// SayDelta says of a delta that it is one, and what it needs.
+func SayDelta(c *cli.Context, opened *door.Opened) {
+	if delta := opened.Source.Delta(); delta != nil {
+		Talk(c).Sayf("%s: %s", opened.Location, delta)
+	}
 }
 
 // OpenAndSay is [Open] for a command whose result does not say what was

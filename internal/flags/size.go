@@ -11,20 +11,49 @@ import (
 	"waybill/registry"
 )
 
-// ParseSize reads a number of bytes as GNU split has it: 1000, 16M, 29G, where K,
-// M, G and T are powers of 1024.
+// ParseSize reads a number of bytes as GNU split has it: 1000, 16M, 29G. K, M, G,
+// T, P and E are powers of 1024, as are KiB, MiB and so on; KB, MB and so on are
+// powers of 1000, and b is 512.
 func ParseSize(s string) (int64, error) {
-	number, shift := s, 0
-	if s != "" {
-		if i := strings.IndexByte("KMGT", s[len(s)-1]); i >= 0 {
-			number, shift = s[:len(s)-1], 10*(i+1)
-		}
+	end := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(s)
 	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n <= 0 || n > math.MaxInt64>>shift {
-		return 0, fmt.Errorf("%q is no size; it is a number of bytes, or one with K, M, G or T, as in 16M", s)
+	n, err := strconv.ParseInt(s[:end], 10, 64)
+	unit, ok := sizeUnit(s[end:])
+	if err != nil || !ok || n <= 0 || n > math.MaxInt64/unit {
+		return 0, fmt.Errorf("%q is no size; it is a number of bytes, or one with K, M, G or T (KB, MB, … count by 1000), as in 16M", s)
 	}
-	return n << shift, nil
+	return n * unit, nil
+}
+
+// sizeUnit is what stands behind the number of a size.
+func sizeUnit(s string) (int64, bool) {
+	switch s {
+	case "":
+		return 1, true
+	case "b":
+		return 512, true
+	}
+	letter, rest := s[:1], s[1:]
+	if letter == "k" || letter == "m" { // split takes these two small as well
+		letter = strings.ToUpper(letter)
+	}
+	power := strings.Index("KMGTPE", letter) + 1
+	base := int64(1024)
+	switch {
+	case power == 0:
+		return 0, false
+	case rest == "B":
+		base = 1000
+	case rest != "" && rest != "iB":
+		return 0, false
+	}
+	unit := int64(1)
+	for range power {
+		unit *= base
+	}
+	return unit, true
 }
 
 // smallestChunk keeps a misread unit from making a request of every few bytes.

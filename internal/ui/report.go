@@ -181,6 +181,8 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 	switch {
 	case errors.As(err, &volumes):
 		return ExitCorrupt, toMakeAgain(volumes), true
+	case errors.As(err, new(*registry.DeltaError)):
+		return ExitCorrupt, "load the base first, or name an archive or a folder that has it with --base", true
 	case errors.As(err, new(*registry.SplitError)):
 		return ExitUsage, "", true
 	case errors.As(err, &override):

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/urfave/cli/v2"
+
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+	"waybill/registry"
+)
+
+func inventoryCommand() *cli.Command {
+	return &cli.Command{
+		Name: "inventory", Usage: "list the blobs that a place holds, for \"save --base\"",
+		ArgsUsage: "LOCATION",
+		Description: `Of a repository, everything that its tags lead to, with signatures and all else
+that hangs on it; of an archive or a folder, everything that is in it. With a
+tag, name or digest, only what that leads to. Each line of text is a digest and a
+size; the JSON is what "bundle save --base FILE" takes, so that a release can be
+saved for a place that can't be reached from where it is saved.
+
+  bundle inventory oci://harbor.site/mirror/shop -o json > harbor.json
+  bundle save oci://vendor.example/shop:1.1.0 shop-1.1.0.tar --base harbor.json
+
+Exit codes: 0 done, 2 usage, 4 a registry says not found or denied, 6 content
+corrupt, 10 not reachable.`,
+		Flags: flags.Join(flags.Registry(), flags.Common()),
+		Action: func(c *cli.Context) error {
+			form, err := flags.Output(c)
+			if err != nil {
+				return err
+			}
+			arg, err := flags.OneArg(c, "location")
+			if err != nil {
+				return err
+			}
+			loc, err := registry.ParseLocation(arg)
+			if err != nil {
+				return err
+			}
+			client, err := flags.Client(c, []registry.Location{loc})
+			if err != nil {
+				return err
+			}
+			held, err := takeInventory(c.Context, client, loc, flags.Talk(c))
+			if err != nil {
+				return err
+			}
+			return printInventory(c.App.Writer, held, form)
+		},
+	}
+}
+
+// takeInventory lists what is at a place, with its progress shown.
+func takeInventory(ctx context.Context, client *registry.Client, loc registry.Location, talk *ui.Talk) (*registry.Holdings, error) {
+	progress := talk.Progress(ui.Step{Doing: "listing what " + loc.String() + " holds", Did: "listed what " + loc.String() + " holds", Unit: "manifest"})
+	defer progress.Close()
+	held, err := client.Inventory(ctx, loc, func() { progress.Finish("") })
+	if err != nil {
+		return nil, err
+	}
+	size := held.Size()
+	progress.Notef("%s, %s", ui.Count(size.Objects, "object"), ui.Size(size.Bytes))
+	progress.End()
+	if delta := held.Delta; delta != nil {
+		talk.Sayf("%s: %s", held.Reference, delta)
+	}
+	return held, nil
+}
+
+func printInventory(out io.Writer, held *registry.Holdings, form flags.Form) error {
+	if form == flags.JSON {
+		return held.WriteJSON(out)
+	}
+	if _, err := fmt.Fprintf(out, "%-71s %s\n", "DIGEST", "SIZE"); err != nil {
+		return err
+	}
+	return held.Each(func(d digest.Digest, size int64) error {
+		_, err := fmt.Fprintf(out, "%s %d\n", d, size)
+		return err
+	})
+}

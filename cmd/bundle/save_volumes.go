@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+	"waybill/registry"
+)
+
+// savedFlags are those of `save` about parts of an archive.
+func savedFlags() []cli.Flag {
+	return []cli.Flag{
+		baseFlag("leave out the blobs that a `LOCATION` holds, or FILE.json lists, as \"bundle inventory -o json\" writes it (repeatable)"),
+		&cli.StringFlag{Name: "split", Usage: "write FILE.tar.001, FILE.tar.002, … of at most `SIZE` bytes: 29G, 4095M, 700MB"},
+		&cli.IntFlag{Name: "volume", Usage: "of the volumes, write number `N` alone"},
+	}
+}
+
+// savedParts reads them.
+func savedParts(c *cli.Context, opts *copyOptions) error {
+	if c.IsSet("split") {
+		size, err := flags.ParseSize(c.String("split"))
+		if err != nil {
+			return &flags.UsageError{Message: "--split: " + err.Error(), Hint: "--split 29G, or 4095M for a FAT file system"}
+		}
+		opts.split = size
+	}
+	if !c.IsSet("volume") {
+		return nil
+	}
+	opts.volume = c.Int("volume")
+	switch {
+	case opts.split == 0:
+		return flags.Usagef("--volume is a number of those that --split makes; give both")
+	case opts.volume < 1:
+		return flags.Usagef("--volume %d: volumes are numbered from 1", opts.volume)
+	}
+	return nil
+}
+
+// createParts opens volumes, or an archive without what the bases hold.
+func createParts(ctx context.Context, c copier, d destination) (*registry.Destination, error) {
+	delta, err := c.leaveOut(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.client.CreateArchive(ctx, d.loc, registry.ArchiveOptions{
+		Split: c.split, Volume: c.volume, Overwrite: true, Delta: delta,
+		OnVolume: func(f registry.VolumeFile, of int, kept bool) {
+			word := "written"
+			if kept {
+				word = "is there already, and whole"
+			}
+			c.talk.Sayf("volume %d of %d, %s (%s): %s", f.Number, of, f.Path, ui.Size(f.Size), word)
+		},
+	})
+}
+
+// wroteSaved writes the packing list of what was saved.
+func wroteSaved(ctx context.Context, c copier, d destination, dst *registry.Destination, at *copiedTo) error {
+	at.Delta = deltaResultOf(dst.Delta())
+	if volumes := dst.Volumes(); volumes != nil {
+		for _, f := range volumes.Files {
+			at.Volumes = append(at.Volumes, packedFile{Number: f.Number, File: filepath.Base(f.Path), Size: f.Size, SHA256: f.SHA256})
+		}
+	}
+	return c.writePackingList(ctx, d, dst, dst.Delta())
+}
