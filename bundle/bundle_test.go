@@ -58,7 +58,7 @@ func TestChartIsHeldAgainstDigestAndLock(t *testing.T) {
 		t.Errorf("changed .tgz: error is %v", err)
 	}
 	delete(s.blobs, locked.Content)
-	if _, err = b.Chart(t.Context(), "db"); !errors.As(err, &bad) || bad.Reason != "missing" {
+	if _, err = b.Chart(t.Context(), "db"); !errors.As(err, &bad) || bad.Reason != "incomplete: it is missing" {
 		t.Errorf("missing .tgz: error is %v", err)
 	}
 	b.Lock.Charts[1].Content = digest.FromString("other")
@@ -236,9 +236,9 @@ func TestCheckReportsAllThatIsWrong(t *testing.T) {
 	delete(s.blobs, db.Content)
 	s.blobs[web.Content] = bytes.ToUpper(s.blobs[web.Content])
 	s.blobs[rules.Manifest] = []byte("{}")
-	missing := db.Content.String() + " (component db, chart db 0.1.0+b.2): missing"
-	cut := rules.Manifest.String() + " (component rules, chart rules 1.4.0): is not 407 bytes long"
-	changed := web.Content.String() + " (component admin,web, chart app 1.14.4): content is something else of the same length"
+	missing := db.Content.String() + " (component db, chart db 0.1.0+b.2): incomplete: it is missing"
+	cut := rules.Manifest.String() + " (component rules, chart rules 1.4.0): corrupt: is not 407 bytes long"
+	changed := web.Content.String() + " (component admin,web, chart app 1.14.4): corrupt: content is something else of the same length"
 
 	_, err = b.Check(t.Context(), CheckOptions{})
 	if want := strings.Join([]string{cut, missing, changed}, "\n"); errText(err) != want {
@@ -309,7 +309,7 @@ func TestCheckFollowsIndexes(t *testing.T) {
 		t.Errorf("checked %+v, %v", got, err)
 	}
 	delete(s.blobs, deep.Digest)
-	if _, err := open(images...).Check(t.Context(), CheckOptions{}); !strings.Contains(errText(err), deep.Digest.String()+": missing") {
+	if _, err := open(images...).Check(t.Context(), CheckOptions{}); !strings.Contains(errText(err), deep.Digest.String()+": incomplete: it is missing") {
 		t.Errorf("error is %v", err)
 	}
 	if _, err := open(endless).Check(t.Context(), CheckOptions{}); !strings.Contains(errText(err), "nested too deeply") {

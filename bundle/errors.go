@@ -87,7 +87,7 @@ func (e *LintError) Error() string { return listProblems(e.File, e.Problems) }
 // size says, or contradicts the lock.
 type ContentError struct {
 	Digest digest.Digest
-	Reason string // such as "missing", "content is sha256:…"
+	Reason string // such as "incomplete: it is missing", "corrupt: content is sha256:…"
 	// Component and Chart say what the content belongs to; empty when it
 	// belongs to no chart. Several components are joined by commas.
 	Component, Chart string

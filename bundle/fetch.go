@@ -47,10 +47,10 @@ func fetch(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, li
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, fetchError(err, desc, o)
 	case int64(len(data)) != desc.Size:
-		return nil, o.wrong(desc.Digest, "is not %d bytes long", desc.Size)
+		return nil, o.wrong(desc.Digest, "corrupt: is not %d bytes long", desc.Size)
 	}
 	if got := desc.Digest.Algorithm().FromBytes(data); got != desc.Digest {
-		return nil, o.wrong(desc.Digest, "content is %s", got)
+		return nil, o.wrong(desc.Digest, "corrupt: content is %s", got)
 	}
 	return data, nil
 }
@@ -69,9 +69,9 @@ func hash(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, o o
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return fetchError(err, desc, o)
 	case n != desc.Size:
-		return o.wrong(desc.Digest, "is not %d bytes long", desc.Size)
+		return o.wrong(desc.Digest, "corrupt: is not %d bytes long", desc.Size)
 	case !verifier.Verified():
-		return o.wrong(desc.Digest, "content is something else of the same length")
+		return o.wrong(desc.Digest, "corrupt: content is something else of the same length")
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (c counter) Write(p []byte) (int, error) {
 func fetchError(err error, desc ocispec.Descriptor, o owner) error {
 	switch {
 	case errors.Is(err, errdef.ErrNotFound):
-		return o.wrong(desc.Digest, "missing")
+		return o.wrong(desc.Digest, "incomplete: it is missing")
 	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData), errors.Is(err, content.ErrInvalidDescriptorSize):
 		return o.wrong(desc.Digest, "%s", err)
 	}

@@ -79,7 +79,7 @@ func (b *Bundle) Check(ctx context.Context, opts CheckOptions) (CheckResult, err
 	slices.SortFunc(w.absent, func(a, b node) int { return cmp.Compare(a.desc.Digest, b.desc.Digest) })
 	for _, n := range w.absent {
 		if w.needed[n.desc.Digest] {
-			w.wrong = append(w.wrong, n.owner.wrong(n.desc.Digest, "missing"))
+			w.wrong = append(w.wrong, n.owner.wrong(n.desc.Digest, "incomplete: it is missing"))
 			continue
 		}
 		w.result.LeftOut = append(w.result.LeftOut, n.desc)
@@ -226,7 +226,7 @@ func (w *walk) blob(ctx context.Context, n node) error {
 		return fetchError(err, n.desc, n.owner)
 	}
 	if !there {
-		return n.owner.wrong(n.desc.Digest, "missing")
+		return n.owner.wrong(n.desc.Digest, "incomplete: it is missing")
 	}
 	return nil
 }

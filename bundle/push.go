@@ -79,7 +79,7 @@ func (p *packing) readBack(ctx context.Context, dst content.Storage, opts BuildO
 			tell(opts.OnReadBack, i.desc)
 			there, err := dst.Exists(ctx, i.desc)
 			if err == nil && !there {
-				err = owner{}.wrong(i.desc.Digest, "missing")
+				err = owner{}.wrong(i.desc.Digest, "incomplete: it is missing")
 			}
 			return err
 		})

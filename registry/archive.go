@@ -81,7 +81,7 @@ func (a *archiveBlobs) scan(size int64, place string) error {
 			return bad("truncated", err)
 		}
 		if err != nil {
-			return bad("is no tar archive, or a damaged one", err)
+			return bad("corrupt: it is no tar archive, or a damaged one", err)
 		}
 		offset, err := a.file.Seek(0, io.SeekCurrent)
 		if err != nil {
@@ -152,7 +152,7 @@ func notTar(r io.ReaderAt) string {
 	case bytes.HasPrefix(head[:n], []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return "is compressed with zstd; unpack it to a .tar first"
 	case bytes.ContainsAny(head[:n], "\r\n"):
-		return "is no tar archive"
+		return "corrupt: it is no tar archive"
 	}
 	return ""
 }

@@ -238,6 +238,50 @@ func TestArchiveTruncated(t *testing.T) {
 	}
 }
 
+// A file that is cut, bytes that are others and a blob that is not there are told
+// apart.
+func TestArchiveWordsOfDamage(t *testing.T) {
+	dir, s := t.TempDir(), newSample(t, "one")
+	c, whole, at := client(t, quick()), filepath.Join(dir, "saved.tar"), filepath.Join(dir, "damaged.tar")
+	store(t, c, whole, "shop", s)
+	name := "blobs/sha256/" + s.imageLayer.desc.Digest.Encoded()
+	edit := func(data func([]byte) []byte) func() {
+		return func() {
+			files := readTar(t, whole)
+			files = slices.DeleteFunc(files, func(f tarFile) bool { return data == nil && f.header.Name == name })
+			writeTar(t, at, files)
+			if data != nil {
+				editTar(t, at, name, data)
+			}
+		}
+	}
+	for word, damage := range map[string]func(){
+		"truncated": func() {
+			data, err := os.ReadFile(whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(at, data[:len(data)/2], 0o644); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"corrupt: the content is not": edit(func(data []byte) []byte { data[len(data)/2] ^= 1; return data }),
+		"corrupt: it has 5 bytes":     edit(func(data []byte) []byte { return data[:5] }),
+		"corrupt: longer":             edit(func(data []byte) []byte { return append(data, 0) }),
+		"incomplete: it is missing":   edit(nil),
+	} {
+		damage()
+		src, err := c.Open(t.Context(), location(t, at))
+		if err == nil {
+			err = errors.Join(fetch(t.Context(), src, s.imageLayer), src.Close())
+		}
+		var content *registry.ContentError
+		if !errors.As(err, &content) || !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+}
+
 // Archives that no tool writes for a good reason are refused, and nothing of
 // them is ever used as a path.
 func TestArchiveHostile(t *testing.T) {

@@ -65,7 +65,7 @@ func (n *copyNode) fetch(ctx context.Context) (io.ReadCloser, error) {
 	if err == nil || n.choice != ForeignInclude || !isContentProblem(err) {
 		return rc, err
 	}
-	gone := &ContentError{Ref: n.src.place.name(), Digest: n.desc.Digest, Reason: "is missing"}
+	gone := &ContentError{Ref: n.src.place.name(), Digest: n.desc.Digest, Reason: "incomplete: it is missing"}
 	for _, address := range n.urls {
 		rc, err := n.src.client.Get(ctx, address, address)
 		if err == nil {

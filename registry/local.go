@@ -50,7 +50,7 @@ func fetchFrom(blobs blobStore, desc ocispec.Descriptor, place string) (io.ReadC
 	if err != nil {
 		return nil, storeError(err, desc, place)
 	}
-	if err := checkSize(size, desc, place); err != nil {
+	if err := checkSize(blobs, size, desc, place); err != nil {
 		_ = rc.Close()
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (p *localPlace) openAt(_ context.Context, desc ocispec.Descriptor, offset i
 	if err != nil {
 		return p.blame(nil, desc, storeError(err, desc, p.place))
 	}
-	if err = checkSize(size, desc, p.place); err == nil {
+	if err = checkSize(p.blobs, size, desc, p.place); err == nil {
 		_, err = rc.Seek(offset, io.SeekStart)
 	}
 	if err != nil {
@@ -85,12 +85,17 @@ func storeError(err error, desc ocispec.Descriptor, place string) error {
 	return fmt.Errorf("%s: %s: %w", place, describe(desc), plainPathError(err))
 }
 
-func checkSize(size int64, desc ocispec.Descriptor, place string) error {
+// checkSize tells a file that was cut from one that is wrong: a tar that has its
+// end has the files it was made of.
+func checkSize(blobs blobStore, size int64, desc ocispec.Descriptor, place string) error {
+	_, inFolder := blobs.(folder)
 	switch {
+	case size < desc.Size && !inFolder:
+		return &ContentError{Ref: place, Digest: desc.Digest, Reason: fmt.Sprintf("corrupt: it has %d bytes, its descriptor says %d", size, desc.Size)}
 	case size < desc.Size:
 		return &ContentError{Ref: place, Digest: desc.Digest, Reason: fmt.Sprintf("truncated: %d of %d bytes", size, desc.Size)}
 	case size > desc.Size:
-		return &ContentError{Ref: place, Digest: desc.Digest, Reason: fmt.Sprintf("longer than the %d bytes its descriptor says", desc.Size)}
+		return &ContentError{Ref: place, Digest: desc.Digest, Reason: fmt.Sprintf("corrupt: longer than the %d bytes its descriptor says", desc.Size)}
 	}
 	return nil
 }
@@ -114,7 +119,7 @@ func hasIn(blobs blobStore, desc ocispec.Descriptor, place string) (bool, error)
 	if err != nil {
 		return false, storeError(err, desc, place)
 	}
-	if err := checkSize(size, desc, place); err != nil {
+	if err := checkSize(blobs, size, desc, place); err != nil {
 		return false, err
 	}
 	return true, nil

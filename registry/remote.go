@@ -273,5 +273,5 @@ func sortedOnce(all []ocispec.Descriptor) []ocispec.Descriptor {
 // missing is content that something else in the place promises. It is still one
 // of oras-go's not-found errors.
 func missing(place string, desc ocispec.Descriptor) error {
-	return &ContentError{Ref: place, Digest: desc.Digest, Reason: "is missing", Err: errdef.ErrNotFound}
+	return &ContentError{Ref: place, Digest: desc.Digest, Reason: "incomplete: it is missing", Err: errdef.ErrNotFound}
 }

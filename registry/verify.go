@@ -85,7 +85,7 @@ func (r *checkedReader) Read(p []byte) (int, error) {
 	r.left -= int64(n)
 	switch {
 	case r.left == 0 && !r.verifier.Verified():
-		r.err = r.wrong("the content is not what its digest says")
+		r.err = r.wrong("corrupt: the content is not what its digest says")
 		return 0, r.err
 	case r.left == 0:
 		return n, nil
@@ -104,9 +104,9 @@ func (r *checkedReader) finish() error {
 	n, err := io.ReadFull(r.ReadCloser, extra[:])
 	switch {
 	case n > 0:
-		r.err = r.wrong(fmt.Sprintf("longer than the %d bytes its descriptor says", r.desc.Size))
+		r.err = r.wrong(fmt.Sprintf("corrupt: longer than the %d bytes its descriptor says", r.desc.Size))
 	case !r.verifier.Verified(): // of no bytes at all
-		r.err = r.wrong("the content is not what its digest says")
+		r.err = r.wrong("corrupt: the content is not what its digest says")
 	case err != io.EOF:
 		r.err = err
 	default:

@@ -107,7 +107,7 @@ func (v *volume) hash(ctx context.Context, at span, want digest.Digest, onBytes 
 		return plainPathError(err)
 	}
 	if digest.NewDigest(want.Algorithm(), h) != want {
-		return &ContentError{Ref: v.path, Digest: want, Reason: "the content is not what its digest says"}
+		return &ContentError{Ref: v.path, Digest: want, Reason: "corrupt: the content is not what its digest says"}
 	}
 	return nil
 }

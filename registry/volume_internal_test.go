@@ -337,7 +337,7 @@ func TestVolumesThatDoNotMakeASet(t *testing.T) {
 		}, "damaged: truncated", "--split 128K --volume 2"},
 		{"one is something else", func(t *testing.T, archive string) {
 			writeFile(t, volumePath(archive, 2), bytes.Repeat([]byte("x\n"), 5000))
-		}, "damaged: is no tar archive", "--split 128K --volume 2"},
+		}, "damaged: corrupt: it is no tar archive", "--split 128K --volume 2"},
 		{"one is of another root", func(t *testing.T, archive string) {
 			writeFile(t, volumePath(archive, 2), other.encode(t, 2))
 		}, "is a volume of something else: its root is " + other.root.Digest.String(), "--volume 2"},
