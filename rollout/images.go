@@ -247,6 +247,30 @@ func (i Images) howToCopy() string {
 	return " with --expand " + i.Prefix
 }
 
+// kinOf says which other tags of an unknown image the lock has: charts name some by
+// the version of Kubernetes. It is "" for none.
+func (a *analysis) kinOf(unknown string) string {
+	normalized, err := ref.Normalize(unknown)
+	if err != nil {
+		return ""
+	}
+	wanted, err := ref.Parse(normalized)
+	if err != nil {
+		return ""
+	}
+	var kin []string
+	for _, reference := range sortedKeys(a.images.targets) {
+		if r, err := ref.Parse(reference); err == nil && r.Name() == wanted.Name() {
+			kin = append(kin, reference)
+		}
+	}
+	if len(kin) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the lock has %s: where the chart goes by the version of Kubernetes, %s belongs into render.kubeVersions of the release file",
+		strings.Join(kin, ", "), strings.TrimPrefix(a.caps.Version, "v"))
+}
+
 // checkImages holds the references of a component against the map.
 func (a *analysis) checkImages(component string, found PreviewedImages) findings {
 	var f findings
@@ -262,7 +286,7 @@ func (a *analysis) checkImages(component string, found PreviewedImages) findings
 	}
 	for _, use := range found.Unknown {
 		if !a.images.allowed(use.Reference) {
-			say("unknown-image", "%s is an image that neither the lock nor the site file knows; add it to the release, allow it in the site file (images.allow), or try with --allow-unknown-images", use)
+			say("unknown-image", "%s is an image that neither the lock nor the site file knows; add it to the release, allow it in the site file (images.allow), or try with --allow-unknown-images%s", use, a.kinOf(use.Reference))
 		}
 	}
 	for _, use := range found.Stuck {

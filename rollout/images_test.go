@@ -217,6 +217,20 @@ func TestPlanHoldsImagesAgainstTheLock(t *testing.T) {
 	}
 }
 
+// Some charts name an image by the version of Kubernetes.
+func TestUnknownImageNamesItsKin(t *testing.T) {
+	w := newWorld(t)
+	w.charts.previews["web"] = Preview{Changed: true, Images: PreviewedImages{Unknown: []ImageUse{{Reference: "nginx:1.34", Object: "Job/a"}, {Reference: "evil:1", Object: "Job/b"}}}}
+	req := request("1.0.0", part("web"))
+	req.Source.Lock.Packed, req.Source.Lock.Images = bundle.PackedImages, lockWithImages().Images
+	req.Images = Images{Repository: "site.example/r"}
+	plan, _ := w.runner.Plan(t.Context(), req)
+	if len(plan.Refusals) != 2 || !strings.HasSuffix(plan.Refusals[0].Message, "the lock has docker.io/library/nginx:1.27, docker.io/library/nginx:latest: where the chart goes by the version of Kubernetes, 1.34.4-eks-1a2b belongs into render.kubeVersions of the release file") ||
+		strings.Contains(plan.Refusals[1].Message, "the lock has") {
+		t.Errorf("refusals are %v", plan.Refusals)
+	}
+}
+
 func TestBundleOfChartsHasNoImagesToPull(t *testing.T) {
 	w := newWorld(t)
 	req := request("1.0.0", part("web"))
