@@ -133,9 +133,21 @@ func (c *Chart) valuesImages(user map[string]any) []images.Use {
 	if err != nil {
 		return nil
 	}
+	for _, below := range values {
+		dropGlobals(below)
+	}
 	f := &images.Finder{}
 	f.Values("values.yaml", values)
 	return f.Uses
+}
+
+// dropGlobals takes away what subcharts have of their parents: it stands there.
+func dropGlobals(values any) {
+	m, _ := values.(map[string]any)
+	delete(m, chartutil.GlobalKey)
+	for _, below := range m {
+		dropGlobals(below)
+	}
 }
 
 // coalesceAll lays values over the defaults of a chart and of all its
@@ -145,7 +157,8 @@ func coalesceAll(loaded *chart.Chart, values map[string]any) (all map[string]any
 	return chartutil.CoalesceValues(loaded, values)
 }
 
-// rendered are the references that renderings name, and their repositories.
+// rendered are the references that renderings name, and their repositories,
+// each with its host and without.
 type rendered struct{ references, repositories map[string]bool }
 
 func (u *union) rendered() rendered {
@@ -153,7 +166,8 @@ func (u *union) rendered() rendered {
 	for name := range u.images {
 		r.references[name] = true
 		if parsed, err := ref.Parse(name); err == nil {
-			r.repositories[parsed.Name()] = true
+			r.references[strings.TrimPrefix(name, parsed.Host+"/")] = true
+			r.repositories[parsed.Name()], r.repositories[parsed.Repository] = true, true
 		}
 	}
 	return r
@@ -166,19 +180,15 @@ func (r rendered) has(use images.Use) bool {
 	if err != nil || r.references[use.Normalized] {
 		return true
 	}
-	names := r.references
-	written := use.Reference
-	if untagged := parsed.Digest == "" && parsed.Tag == "latest" && !strings.HasSuffix(written, ":latest"); untagged {
-		names = r.repositories
-		if names[parsed.Name()] {
-			return true
-		}
+	names, name := r.references, strings.TrimPrefix(use.Normalized, parsed.Host+"/")
+	if parsed.Digest == "" && parsed.Tag == "latest" && !strings.HasSuffix(use.Reference, ":latest") {
+		names, name = r.repositories, parsed.Repository
 	}
-	if parsed.Host != "docker.io" || strings.HasPrefix(written, "docker.io/") {
-		return false
+	if names[name] {
+		return true
 	}
 	for name := range names {
-		if strings.HasSuffix(name, "/"+written) {
+		if strings.HasSuffix(name, "/"+use.Reference) { // with what a registry has before it
 			return true
 		}
 	}

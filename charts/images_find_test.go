@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"waybill/charts/images"
+	"waybill/internal/ref"
 )
 
 const imagesChart = `
@@ -133,5 +134,35 @@ func TestTheSurestUseDecides(t *testing.T) {
 	}
 	if list := all.list(); len(list) != 1 || list[0].Confidence != images.Certain || len(list[0].Uses) != 3 {
 		t.Errorf("%+v", list)
+	}
+}
+
+// Values leave registry and tag to the templates; what a rendering names then is
+// no candidate too.
+func TestValuesOfWhatIsRendered(t *testing.T) {
+	all := newUnion()
+	for _, name := range []string{"quay.io/shop/web:1.0", "mirror.example/shop/side:2", "registry.example/shop/job:3"} {
+		all.add(RenderedUse{Use: images.Use{Normalized: name, Path: name}})
+	}
+	there := all.rendered()
+	for reference, want := range map[string]bool{
+		"quay.io/shop/web:1.0":   true,
+		"quay.io/shop/web":       true,  // the tag is the chart's version
+		"quay.io/shop/web:0.9":   false, // another version, of a part that is off
+		"docker.io/shop/side:2":  true,  // from another registry
+		"docker.io/shop/side":    true,
+		"shop/job:3":             true, // the registry stands elsewhere
+		"shop/job:latest":        false,
+		"quay.io/other/web:1.0":  false,
+		"quay.io/shop/web2:1.0":  false,
+		"registry.example/job:3": false,
+	} {
+		normalized, err := ref.Normalize(reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := there.has(images.Use{Reference: reference, Normalized: normalized}); got != want {
+			t.Errorf("%s: %v", reference, got)
+		}
 	}
 }

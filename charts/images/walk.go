@@ -28,7 +28,7 @@ func (f *Finder) walk(v any, key, path string) {
 }
 
 func (f *Finder) walkMap(m map[string]any, key, path string) {
-	if f.aContainer(m, key, path) || f.aVariable(m, path) {
+	if f.aContainer(m, key, path) {
 		return
 	}
 	done := f.parts(m, key, path)
@@ -45,6 +45,8 @@ func (f *Finder) walkMap(m map[string]any, key, path string) {
 			f.volumes(list, here)
 		case name == "openAPIV3Schema":
 			f.schema(m[name], here)
+		case name == "value" && isText(m[name]) && text(m, "name") != "": // as in a container's environment, and parameters of all kinds
+			f.text(m[name].(string), text(m, "name"), here)
 		case isImageWord(key) && (isReference(m[name]) || isMap(m[name])):
 			f.walk(m[name], key, here) // images: {agent: X}
 		default:
@@ -58,6 +60,11 @@ func (f *Finder) walkMap(m map[string]any, key, path string) {
 func isReference(v any) bool {
 	s, ok := v.(string)
 	return ok && readForm(strings.TrimSpace(s)) >= shortTagged
+}
+
+func isText(v any) bool {
+	_, ok := v.(string)
+	return ok
 }
 
 func isMap(v any) bool {
@@ -200,18 +207,6 @@ func (f *Finder) container(container map[string]any, path string) {
 		}
 	}
 	f.place.kind = before
-}
-
-// aVariable takes a map that gives a name and a value, as a container's
-// environment does and parameters of all kinds.
-func (f *Finder) aVariable(m map[string]any, path string) bool {
-	name, named := m["name"].(string)
-	value, valued := m["value"].(string)
-	if !named || !valued {
-		return false
-	}
-	f.text(value, name, join(path, "value"))
-	return true
 }
 
 // volumes finds images that are mounted, Kubernetes 1.31 and later.
