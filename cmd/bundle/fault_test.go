@@ -97,6 +97,8 @@ func (w *worldOfFaults) operations() map[string]operation {
 		"copy into an archive":   onCommandLine(w.t, "shop.tar", w.from, source, "copy", "FROM", "TO"),
 		"copy into a folder":     onCommandLine(w.t, "layout", w.from, source, "copy", "FROM", "TO"),
 		"copy out of an archive": onCommandLine(w.t, "", local("saved.tar"), target, "copy", "FROM", "TO"),
+		"save":                   onCommandLine(w.t, "shop.tar", w.from, source, "save", "FROM", "TO"),
+		"load":                   onCommandLine(w.t, "", local("loaded.tar"), target, "load", "FROM", "TO"),
 		"copy out of a folder":   onCommandLine(w.t, "", local("saved"), target, "copy", "FROM", "TO"),
 	}
 }

@@ -15,7 +15,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -44,6 +46,8 @@ type watched struct {
 	*registrytest.Server
 	registrytest.Injector
 	twin *registrytest.Server // another host with the same content
+	slow atomic.Bool          // there is a moment between two requests
+	seen atomic.Int64         // requests
 
 	mu       sync.Mutex
 	watch    string // repository
@@ -55,9 +59,17 @@ type watched struct {
 
 func newWatched(t *testing.T, noReferrers bool) *watched {
 	w := &watched{}
-	w.Server = registrytest.New(t, registrytest.Options{NoReferrers: noReferrers, Fault: w.Injector.Fault, After: w.after})
+	w.Server = registrytest.New(t, registrytest.Options{NoReferrers: noReferrers, Fault: w.before, After: w.after})
 	w.twin = registrytest.New(t, registrytest.Options{Handler: w.Server.WithoutFaults()})
 	return w
+}
+
+func (w *watched) before(r *http.Request) *registrytest.Fault {
+	w.seen.Add(1)
+	if w.slow.Load() {
+		time.Sleep(2 * time.Millisecond)
+	}
+	return w.Injector.Fault(r)
 }
 
 // reads lets a reader poll a repository, who knows what the root leads to.

@@ -17,7 +17,7 @@ import (
 )
 
 // kills is how many builds are killed.
-const kills = 12
+const kills = 6
 
 // A build that is killed at whatever moment leaves the tag on the previous
 // bundle, and the next build completes.
