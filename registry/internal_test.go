@@ -122,6 +122,26 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// Without a word from the host a pause doubles with each try, differs from one client
+// to the next, and is capped.
+func TestBackoff(t *testing.T) {
+	transport := &retryTransport{maxWait: 20 * time.Second}
+	for try := 1; try <= 20; try++ {
+		middle := min(firstWait<<(try-1), firstWait<<10)
+		seen := map[time.Duration]bool{}
+		for range 50 {
+			got := transport.wait(try, "")
+			if got < min(middle/2, transport.maxWait) || got > min(middle*3/2, transport.maxWait) {
+				t.Errorf("try %d: waits %s, want something about %s", try, got, middle)
+			}
+			seen[got] = true
+		}
+		if len(seen) < 10 && middle*3/2 < transport.maxWait {
+			t.Errorf("try %d: only %d different pauses", try, len(seen))
+		}
+	}
+}
+
 // The login is taken off for another host and for another port.
 func TestCheckRedirect(t *testing.T) {
 	request := func(url string) *http.Request {

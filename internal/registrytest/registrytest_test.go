@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,5 +130,62 @@ func TestTokens(t *testing.T) {
 	want(ask(http.MethodGet, "/v2/shop/tags/list", pull), "invalid_token")
 	if got := s.TokenRequests(); len(got) != 2 || got[0].Login != "me" || got[0].Scopes[0] != "repository:shop:pull" {
 		t.Errorf("the token service was asked %+v", got)
+	}
+}
+
+// What an injector is armed with happens to the request of its number, or from there
+// on, and to no other.
+func TestInjector(t *testing.T) {
+	for _, forGood := range []bool{false, true} {
+		var i registrytest.Injector
+		s := registrytest.New(t, registrytest.Options{Fault: i.Fault})
+		statuses := func() (out []int) {
+			for range 4 {
+				resp, _ := ask(t, http.MethodGet, s.URL+"/v2/", "", "")
+				out = append(out, resp.StatusCode)
+			}
+			return out
+		}
+		i.Arm(1, forGood, registrytest.Fault{Status: 418})
+		want := []int{200, 418, 200, 200}
+		if forGood {
+			want = []int{200, 418, 418, 418}
+		}
+		if got := statuses(); !slices.Equal(got, want) {
+			t.Errorf("for good %v: %v, want %v", forGood, got, want)
+		}
+		if met, seen := i.Disarm(); met != "GET /v2/" || seen != 4 {
+			t.Errorf("met %q of %d", met, seen)
+		}
+		if got := statuses(); !slices.Equal(got, []int{200, 200, 200, 200}) {
+			t.Errorf("disarmed: %v", got)
+		}
+	}
+}
+
+// Answers can be spoiled at every byte.
+func TestSpoiledAnswers(t *testing.T) {
+	var i registrytest.Injector
+	s := registrytest.New(t, registrytest.Options{Fault: i.Fault})
+	twin := registrytest.New(t, registrytest.Options{Handler: s.WithoutFaults()})
+	whole, body := ask(t, http.MethodGet, s.URL+"/v2/none/tags/list", "", "")
+	for n := range 60 {
+		i.Arm(0, true, registrytest.Fault{CutHead: 1 + n*7})
+		if resp, err := http.Get(s.URL + "/v2/none/tags/list"); err == nil {
+			resp.Body.Close()
+			t.Errorf("the headers are cut off, and it is answered %d", resp.StatusCode)
+		}
+		i.Arm(0, true, registrytest.Fault{Corrupt: 1 + n})
+		if _, got := ask(t, http.MethodGet, s.URL+"/v2/none/tags/list", "", ""); got == body || len(got) != len(body) {
+			t.Errorf("byte %d: got %q", n, got)
+		}
+	}
+	i.Arm(0, true, registrytest.Fault{MovedTo: twin.URL})
+	if resp, got := ask(t, http.MethodGet, s.URL+"/v2/none/tags/list", "", ""); got != body || resp.StatusCode != whole.StatusCode || resp.Request.URL.Host != twin.Host {
+		t.Errorf("moved: %d %q from %s", resp.StatusCode, got, resp.Request.URL.Host)
+	}
+	i.Arm(0, true, registrytest.Fault{Header: http.Header{"Content-Type": nil, "X-More": {"1"}}})
+	if resp, _ := ask(t, http.MethodGet, s.URL+"/v2/none/tags/list", "", ""); resp.Header.Get("X-More") != "1" || strings.Contains(resp.Header.Get("Content-Type"), "json") {
+		t.Errorf("the headers are %v", resp.Header)
 	}
 }
