@@ -43,7 +43,8 @@ var afterImage = wordSet("name ref reference url uri spec full default override"
 var aboutImage = wordSet("pull policy secret secrets tag tags version versions registry registries repository repositories repo prefix suffix " +
 	"digest sha sha256 hash arch type size format id scan scanner scanning gc cache cleanup cleaner credential credentials path dir directory " +
 	"mode os swap swapper updater automation promotion signature signing verify verification policies source sources stream streams content " +
-	"service host port endpoint api server lookup limit threshold timeout interval max min count collection builder build builds")
+	"service host port endpoint api server lookup limit threshold timeout interval max min count collection builder build builds " +
+	"references patterns pattern globs label labels annotation annotations selector filter")
 
 func wordSet(words string) map[string]bool {
 	set := map[string]bool{}
@@ -55,10 +56,17 @@ func wordSet(words string) map[string]bool {
 
 func isImageWord(word string) bool { return word == "image" || word == "images" || word == "img" }
 
+// What says of images that they are let in or kept out, not run.
+var judgedImages = wordSet("allowed allow allowlist whitelist exempt exempted excluded exclude ignored ignore trusted blocked block denied deny " +
+	"forbidden disallowed denylist blacklist deprecated unsupported matching verify")
+
 // namesImage is whether a key says that its text is an image: image,
 // natsImage, --worker-image, RELATED_IMAGE_WEBHOOK.
 func namesImage(key string) bool {
 	words := keyWords(key)
+	if slices.ContainsFunc(words, func(word string) bool { return judgedImages[word] }) {
+		return false
+	}
 	for i, word := range words {
 		if !isImageWord(word) {
 			continue
@@ -83,11 +91,19 @@ func namesImage(key string) bool {
 func mayNameImage(key string) bool {
 	words := keyWords(key)
 	at := slices.IndexFunc(words, isImageWord)
+	if slices.ContainsFunc(words, func(word string) bool { return judgedImages[word] }) {
+		return false
+	}
 	return at >= 0 && !slices.ContainsFunc(words[at+1:], func(word string) bool { return aboutImage[word] })
 }
 
+// saysImage is whether a key has the word, whatever it says of images.
+func saysImage(key string) bool { return slices.ContainsFunc(keyWords(key), isImageWord) }
+
 var artifactWords = wordSet("repository repositories artifact artifacts chart charts oci oras helm db bundle bundles policy policies rules " +
-	"rulesfile rulesfiles plugin plugins module modules wasm package packages provider providers schema schemas crds sbom signature model models")
+	"rulesfile rulesfiles plugin plugins module modules wasm package packages provider providers schema schemas crds sbom signature model models " +
+	"url uri location endpoint endpoints address allowed allow allowlist whitelist exempt exempted excluded exclude ignored ignore trusted " +
+	"blocked block denied deny forbidden disallowed denylist blacklist")
 
 // namesArtifact is whether a key says that its text is something in a registry
 // that no container runs.

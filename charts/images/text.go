@@ -40,7 +40,9 @@ func (f *Finder) judge(text, key string) (Confidence, string) {
 		return Recognised, "under a key that says image"
 	case form == hosted && f.place.kind == inPod && !f.artifact && isRelease(text):
 		return Recognised, "a whole reference with host and tag"
-	case form == hosted && f.place.kind == inResource && isVersion(text):
+	case form == versioned && !f.artifact && pathWithVersion.MatchString(text):
+		return Recognised, "a path with a version"
+	case form == hosted && f.place.kind == inResource && isVersion(text) && !saysImage(key):
 		return Recognised, "a whole reference with host and version"
 	}
 	return Candidate, ""
@@ -91,7 +93,8 @@ var (
 	portTag    = regexp.MustCompile(`^[0-9]{1,5}$`)
 	hostLike   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+(:[0-9]+)?$`)
 	// apps/v1, and what is said of a kind of that group.
-	apiVersion = regexp.MustCompile(`(^|/)v[0-9]+((alpha|beta)[0-9]+)?$`)
+	apiVersion      = regexp.MustCompile(`(^|/)v[0-9]+((alpha|beta)[0-9]+)?$`)
+	pathWithVersion = regexp.MustCompile(`/[^/:]+:v?[0-9]+\.[0-9]+(\.[0-9]+)?([.+_-][A-Za-z0-9_.-]+)?$`)
 	// logo.png, a picture, or the image of a disk.
 	fileName = regexp.MustCompile(`\.(png|jpe?g|gif|svg|ico|webp|tar|tgz|gz|xz|zip|ya?ml|json|toml|conf|sh|py|js|css|html?|txt|md|iso|img|qcow2|raw|vmdk|ova|crt|key|pem)$`)
 	// ServiceMonitor, NoSchedule: how kinds and effects are written, and no tag.

@@ -281,9 +281,26 @@ func (f *Finder) text(text, key, path string) {
 		}
 		f.leaf(w.value, w.key, path)
 	}
-	if strings.Contains(text, "\n") {
-		f.partsOf(assigned, "", func(string) string { return path })
+	if !strings.Contains(text, "\n") {
+		return
 	}
+	for _, section := range sections(assigned) {
+		f.partsOf(section, "", func(string) string { return path })
+	}
+}
+
+// sections cuts fields where a key comes again.
+func sections(fields []field) [][]field {
+	var cut [][]field
+	begin, seen := 0, map[string]bool{}
+	for i, one := range fields {
+		if seen[one.key] {
+			cut = append(cut, fields[begin:i])
+			begin, seen = i, map[string]bool{}
+		}
+		seen[one.key] = true
+	}
+	return append(cut, fields[begin:])
 }
 
 // maxDepth bounds texts that hold structure that holds texts.
