@@ -214,6 +214,7 @@ func TestWhatIsFoundIsRewritten(t *testing.T) {
 		"a registry and tag that maps around say":                             "docker.io/mesh/proxy:1.24.0",
 		"defaults of a definition in parts":                                   "quay.io/shop/op:v1",
 		"flags in parts":                                                      "quay.io/shop/agent:v1.2",
+		"parts in a text that is a template":                                  "quay.io/shop/a:v1",
 	}
 	for name, tc := range conventions() {
 		t.Run(name, func(t *testing.T) {
