@@ -84,15 +84,17 @@ func (c *Chart) FindImages(renders []RenderOptions) ([]FoundImage, error) {
 	all := newUnion()
 	containers, unreadable := 0, []images.Use(nil)
 	for _, options := range renders {
-		rendered, err := c.Render(options)
+		renderings, err := c.withAndWithout(options)
 		if err != nil {
 			return nil, err
 		}
-		found := rendered.look()
-		containers += found.Containers
-		unreadable = append(unreadable, found.Unreadable...)
-		for _, use := range found.Uses {
-			all.add(RenderedUse{use, options.String()})
+		for _, one := range renderings {
+			found := one.rendered.look()
+			containers += found.Containers
+			unreadable = append(unreadable, found.Unreadable...)
+			for _, use := range found.Uses {
+				all.add(RenderedUse{use, one.name})
+			}
 		}
 	}
 	if containers > 0 && !all.certain() {
@@ -107,6 +109,32 @@ func (c *Chart) FindImages(renders []RenderOptions) ([]FoundImage, error) {
 		}
 	}
 	return all.list(), nil
+}
+
+// A namedRendering is one of those that a set of options stands for.
+type namedRendering struct {
+	rendered *Rendered
+	name     string
+}
+
+// withAndWithout renders without and with [RenderOptions.AlsoWith]. The error is
+// that of the first where none renders.
+func (c *Chart) withAndWithout(options RenderOptions) ([]namedRendering, error) {
+	without, err := c.Render(options)
+	if len(options.AlsoWith) == 0 {
+		return []namedRendering{{without, options.String()}}, err
+	}
+	var all []namedRendering
+	if err == nil {
+		all = append(all, namedRendering{without, options.String()})
+	}
+	name := options.String() + ", with the kinds of the release"
+	options.APIVersions = slices.Concat(options.APIVersions, options.AlsoWith)
+	with, withErr := c.Render(options)
+	if withErr == nil {
+		return append(all, namedRendering{with, name}), nil
+	}
+	return all, err
 }
 
 // String names a rendering in messages: Kubernetes version and value set.

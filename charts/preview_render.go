@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chartutil"
 	kubefake "helm.sh/helm/v3/pkg/kube/fake"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage"
@@ -21,24 +20,7 @@ func (c Component) brings() ([]string, error) {
 	if c.CRDs == CRDsSkip {
 		return nil, nil
 	}
-	loaded, values, err := c.Chart.prepare(c.Values)
-	if err != nil || len(loaded.CRDObjects()) == 0 {
-		return nil, err
-	}
-	if err := chartutil.ProcessDependenciesWithMerge(loaded, values); err != nil {
-		return nil, c.failed("reading the chart's dependencies", err)
-	}
-	var versions []string
-	for _, crd := range loaded.CRDObjects() {
-		objects, err := parseObjects(string(crd.File.Data))
-		if err != nil {
-			return nil, c.failed("reading "+crd.Filename, err)
-		}
-		for _, kind := range kindsOf(objects) {
-			versions = append(versions, kind.versions()...)
-		}
-	}
-	return versions, nil
+	return c.Chart.broughtFirst(c.Values)
 }
 
 // A rendering says as what a chart is rendered.

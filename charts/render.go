@@ -34,6 +34,10 @@ type RenderOptions struct {
 	// APIVersions are further group/versions and group/version/kinds of
 	// .Capabilities.APIVersions, beside those Helm knows by itself.
 	APIVersions []string
+	// AlsoWith are API versions that the release itself brings, for
+	// [Chart.FindImages]: it looks at a rendering with them too, and one of the two
+	// may fail.
+	AlsoWith []string
 	// OnlyAPIVersions takes APIVersions as the whole list, as a cluster gave it.
 	OnlyAPIVersions bool
 	// Upgrade renders as for an upgrade: .Release.IsUpgrade.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -118,21 +119,22 @@ func connectIf(c *cli.Context, talk *ui.Talk) (*rollout.Runner, *charts.Cluster,
 }
 
 // A renderFunc renders a chart, and says for which Kubernetes version.
-type renderFunc func(ctx context.Context, chart *charts.Chart, opts charts.RenderOptions) (*charts.Rendered, string, error)
+type renderFunc func(ctx context.Context, chart *charts.Chart, opts charts.RenderOptions, crds string) (*charts.Rendered, string, error)
 
-// renderer renders with the cluster's version, objects and kinds, those included
-// that the components before bring, and without a cluster for what the flags say.
+// renderer renders with the cluster's version, objects and kinds, and without a
+// cluster for what the flags say; with the kinds too that the chart's crds/ and the
+// components before bring.
 func renderer(c *cli.Context, cluster *charts.Cluster) renderFunc {
 	if cluster != nil {
 		var before []charts.Coming // kinds of the components before
-		return func(ctx context.Context, chart *charts.Chart, opts charts.RenderOptions) (*charts.Rendered, string, error) {
+		return func(ctx context.Context, chart *charts.Chart, opts charts.RenderOptions, crds string) (*charts.Rendered, string, error) {
 			caps, err := cluster.Capabilities(ctx)
 			if err != nil {
 				return nil, "", clusterError(err)
 			}
 			preview, err := cluster.Preview(ctx, charts.Component{
 				Chart: chart, HelmRelease: opts.HelmRelease, Namespace: opts.Namespace, Values: opts.Values, Locate: opts.Locate, PullSecret: opts.PullSecret,
-				Coming: before,
+				CRDs: crds, Coming: before,
 			})
 			if err != nil {
 				return nil, "", clusterError(err)
@@ -148,9 +150,18 @@ func renderer(c *cli.Context, cluster *charts.Cluster) renderFunc {
 		version = charts.NewestKubeVersion()
 	}
 	apiVersions := c.StringSlice("api-versions")
-	return func(_ context.Context, chart *charts.Chart, opts charts.RenderOptions) (*charts.Rendered, string, error) {
+	return func(_ context.Context, chart *charts.Chart, opts charts.RenderOptions, crds string) (*charts.Rendered, string, error) {
 		opts.KubeVersion, opts.APIVersions = version, apiVersions
+		first, all, err := chart.Brings(opts)
+		if err != nil {
+			return nil, version, err
+		}
+		if crds == charts.CRDsSkip {
+			first, all = nil, all[len(first):]
+		}
+		opts.APIVersions = slices.Concat(apiVersions, first)
 		rendered, err := chart.Render(opts)
+		apiVersions = slices.Concat(apiVersions, all) // for the components behind it
 		return rendered, version, err
 	}
 }
@@ -162,13 +173,13 @@ func renderOne(ctx context.Context, src *source, component rollout.Composed, ren
 	}
 	rendered, version, err := render(ctx, chart, charts.RenderOptions{
 		HelmRelease: component.HelmRelease, Namespace: component.Namespace, Values: values, Locate: component.Locate, PullSecret: component.PullSecret,
-	})
+	}, component.CRDs)
 	if err != nil {
 		return renderedComponent{}, fmt.Errorf("component %s: %w", component.Name, err)
 	}
 	return renderedComponent{
 		Component: component.Name, HelmRelease: component.HelmRelease, Namespace: component.Namespace,
-		KubeVersion: version, Manifest: manifestText(rendered, component.CRDs != "skip"),
+		KubeVersion: version, Manifest: manifestText(rendered, component.CRDs != charts.CRDsSkip),
 	}, nil
 }
 

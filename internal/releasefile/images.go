@@ -19,6 +19,9 @@ type FoundImages struct {
 // Kubernetes versions, and lists what they name together with what the release
 // file lists. packed are the charts by component, values the values files.
 //
+// Kinds that the release brings itself count as there, and as not there: a site
+// has them by the time that later components are rendered.
+//
 // A Kubernetes version the release file does not name is the lowest minor that
 // its range allows, and the newest known; without a range, the chart's. Errors
 // name the component: values that don't parse, a chart that does not render, one
@@ -26,16 +29,17 @@ type FoundImages struct {
 func (f *File) FindImages(packed map[string]bundle.Chart, values map[string][]byte) (*FoundImages, error) {
 	found := &FoundImages{}
 	var uses []bundle.ImageUse
-	for _, c := range f.Release.Components {
-		chart, ok := packed[c.Name].(*charts.Chart)
-		if !ok {
-			return nil, fmt.Errorf("component %s: there is no chart to look for images in", c.Name)
+	searches, err := f.searches(packed, values)
+	if err != nil {
+		return nil, err
+	}
+	brought := f.brought(searches)
+	for i, c := range f.Release.Components {
+		renders := searches[i].renders
+		for n := range renders {
+			renders[n].AlsoWith = brought
 		}
-		renders, err := f.Renders(c, chart, values)
-		if err != nil {
-			return nil, fmt.Errorf("component %s: %w", c.Name, err)
-		}
-		images, err := chart.FindImages(renders)
+		images, err := searches[i].chart.FindImages(renders)
 		if err != nil {
 			return nil, fmt.Errorf("component %s: looking for images: %w", c.Name, err)
 		}
@@ -46,9 +50,53 @@ func (f *File) FindImages(packed map[string]bundle.Chart, values map[string][]by
 	}
 	slices.Sort(found.KubeVersions)
 	found.KubeVersions = slices.Compact(found.KubeVersions)
-	var err error
 	found.Images, err = f.Release.ListImages(uses)
 	return found, err
+}
+
+// A search is a chart and how it is rendered to look for images.
+type search struct {
+	chart   *charts.Chart
+	renders []charts.RenderOptions
+}
+
+// searches are those of the release's components, in their order.
+func (f *File) searches(packed map[string]bundle.Chart, values map[string][]byte) ([]search, error) {
+	var all []search
+	for _, c := range f.Release.Components {
+		chart, ok := packed[c.Name].(*charts.Chart)
+		if !ok {
+			return nil, fmt.Errorf("component %s: there is no chart to look for images in", c.Name)
+		}
+		renders, err := f.Renders(c, chart, values)
+		if err != nil {
+			return nil, fmt.Errorf("component %s: %w", c.Name, err)
+		}
+		all = append(all, search{chart, renders})
+	}
+	return all, nil
+}
+
+// brought are the API versions that the components bring to a cluster, sorted. A
+// chart that does not render brings none: looking for its images says why.
+func (f *File) brought(searches []search) []string {
+	var versions []string
+	for i, c := range f.Release.Components {
+		seen := map[string]bool{} // sets of values: CRDs hardly go by the version of Kubernetes
+		for _, options := range searches[i].renders {
+			if seen[options.ValuesName] {
+				continue
+			}
+			seen[options.ValuesName] = true
+			first, all, _ := searches[i].chart.Brings(options)
+			if c.CRDPolicy() == charts.CRDsSkip {
+				all = all[len(first):]
+			}
+			versions = append(versions, all...)
+		}
+	}
+	slices.Sort(versions)
+	return slices.Compact(versions)
 }
 
 func usesOf(component string, found []charts.FoundImage) []bundle.ImageUse {
