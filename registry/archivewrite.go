@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -20,6 +21,7 @@ type archiveTarget struct {
 	partial *partialFile
 	hooks   *ResumeHooks
 	delta   *Delta // nil: nothing is left out
+	sum     tarSum // of the file
 }
 
 // createArchive begins an archive. With keep, what is in the file now will be in
@@ -77,7 +79,11 @@ func (t *archiveTarget) commit(ctx context.Context) error {
 			return errors.Join(explainWrite(err, t.place), t.close(), t.partial.leave())
 		}
 	}
-	return errors.Join(writeTar(ctx, t.partial, plan, tarWriting{place: t.place, concurrency: t.concurrency, hooks: t.hooks}), t.close())
+	how := tarWriting{place: t.place, concurrency: t.concurrency, hooks: t.hooks, finish: func(file *os.File) error {
+		t.sum.begin(ctx, plan, file)
+		return nil
+	}}
+	return errors.Join(writeTar(ctx, t.partial, plan, how), t.close())
 }
 
 // abort gives up. What an interrupted write has left, and what is in the file

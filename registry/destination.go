@@ -68,7 +68,7 @@ func (c *Client) create(l Location, keep bool) (*Destination, error) {
 	case Layout:
 		d.target, err = createLayout(l)
 	default:
-		if err = notVolume(l); err == nil {
+		if err = errors.Join(notVolume(l), notInVolumes(l, keep)); err == nil {
 			d.target, err = createArchive(l, keep, &d.Resume)
 		}
 	}

@@ -29,10 +29,10 @@ type Holdings struct {
 
 // A HeldRoot is what somebody would open at a place.
 type HeldRoot struct {
-	Tag     string        `json:"tag,omitempty"`
-	Name    string        `json:"name,omitempty"` // title and version that it gives itself
-	Version string        `json:"version,omitempty"`
-	Digest  digest.Digest `json:"digest"`
+	Tag     string        `json:"tag,omitempty" jsonschema_description:"Its tag, or its name in an archive or a folder."`
+	Name    string        `json:"name,omitempty" jsonschema_description:"The title that it gives itself."`
+	Version string        `json:"version,omitempty" jsonschema_description:"The version that it gives itself."`
+	Digest  digest.Digest `json:"digest" jsonschema_description:"Its digest."`
 }
 
 // Size is how much there is.

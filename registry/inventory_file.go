@@ -23,18 +23,18 @@ const (
 
 // Inventory is the shape of the file, which is written and read a blob at a time.
 type Inventory struct {
-	Format    string          `json:"format"`
-	Reference string          `json:"reference"`
-	Roots     []HeldRoot      `json:"roots"`
-	Objects   int             `json:"objects"`
-	Bytes     int64           `json:"bytes"`
-	Blobs     []InventoryBlob `json:"blobs"`
+	Format    string          `json:"format" jsonschema:"enum=application/vnd.waybill.inventory.v1+json" jsonschema_description:"What this document is."`
+	Reference string          `json:"reference" jsonschema_description:"The place, as a location."`
+	Roots     []HeldRoot      `json:"roots" jsonschema_description:"What somebody would open there, by tag."`
+	Objects   int             `json:"objects" jsonschema:"minimum=0" jsonschema_description:"How many blobs and manifests there are."`
+	Bytes     int64           `json:"bytes" jsonschema:"minimum=0" jsonschema_description:"How large they are together."`
+	Blobs     []InventoryBlob `json:"blobs" jsonschema_description:"Every blob and manifest, by digest."`
 }
 
 // InventoryBlob is one line of an [Inventory].
 type InventoryBlob struct {
-	Digest digest.Digest `json:"digest"`
-	Size   int64         `json:"size"`
+	Digest digest.Digest `json:"digest" jsonschema:"pattern=^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$" jsonschema_description:"Its digest."`
+	Size   int64         `json:"size" jsonschema:"minimum=0" jsonschema_description:"Its size in bytes."`
 }
 
 // WriteJSON writes the file that [ReadHoldings] reads.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -110,6 +111,15 @@ func notVolume(l Location) error {
 		return nil
 	}
 	return &LocationError{Input: l.String(), Reason: "is the name of a volume; `bundle save SOURCE " + archive + " --split SIZE` writes volumes", Meant: Location{Kind: Archive, Path: archive, Name: l.Name}.String()}
+}
+
+// notInVolumes refuses to add to an archive that lies in volumes: they are written
+// whole.
+func notInVolumes(l Location, keep bool) error {
+	if !keep || exists(l.Path) || len(VolumesOf(l.Path)) == 1 && VolumesOf(l.Path)[0] == l.Path {
+		return nil
+	}
+	return &LocationError{Input: l.String(), Reason: "lies in volumes, to which nothing can be added; sign and tag before `bundle save --split`, or name another file", Err: os.ErrExist}
 }
 
 // marshalVolume encodes a table without spaces, in its fixed order.

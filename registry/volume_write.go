@@ -13,6 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
+	"waybill/internal/disk"
 	"waybill/internal/tarball"
 )
 
@@ -25,6 +26,9 @@ type ArchiveOptions struct {
 	Volume int
 	// Overwrite replaces volumes of something else.
 	Overwrite bool
+	// OnReplace is told of each file that Overwrite replaces, and what it is; nil for
+	// nobody.
+	OnReplace func(path, what string)
 	// Delta leaves out what its bases hold; nil for nothing.
 	Delta *Delta
 	// OnVolume is told of each volume once it is there; kept says that it was there
@@ -154,6 +158,9 @@ func (t *volumeTarget) writeAll(ctx context.Context) error {
 		return err
 	}
 	t.result = &Volumes{Archive: t.path, Total: total, Split: t.opts.Split, Root: s.plan.base.Root, Name: s.plan.base.Name, set: s.set}
+	if err := t.findRoom(s); err != nil {
+		return err
+	}
 	s.passOver(t.opts.Volume)
 	for n := 1; n <= total; n++ {
 		if t.opts.Volume != 0 && n != t.opts.Volume {
@@ -172,18 +179,52 @@ func (t *volumeTarget) writeAll(ctx context.Context) error {
 	return t.removeStrays(total)
 }
 
+// findRoom wants room for all volumes that are to be written before the first one
+// is. What is there of them already counts.
+func (t *volumeTarget) findRoom(s *plannedSet) error {
+	folder := filepath.Dir(t.path)
+	free, known := disk.Free(folder)
+	var size, need int64
+	for n := range s.plan.parts {
+		number := n + 1
+		if t.opts.Volume != 0 && number != t.opts.Volume {
+			continue
+		}
+		plan, err := s.tarPlan(number)
+		if err != nil {
+			return err
+		}
+		want := plan.tar.Size()
+		if limit := disk.LimitAt(folder); limit.Bytes > 0 && want > limit.Bytes {
+			return &FileSizeError{Place: volumePath(t.path, number), Size: want, Most: limit.Bytes, System: limit.System}
+		}
+		size += want
+		for _, path := range []string{volumePath(t.path, number), volumePath(t.path, number) + partialSuffix} {
+			if info, err := os.Stat(path); err == nil {
+				want -= min(want, disk.Taken(info))
+			}
+		}
+		need += want
+	}
+	if known && need > free {
+		return &SpaceError{Place: t.place, Size: size, Need: need, Free: free}
+	}
+	return nil
+}
+
 // one sees to it that a volume is there.
 func (t *volumeTarget) one(ctx context.Context, s *plannedSet, number int) error {
 	path := volumePath(t.path, number)
 	kept := s.isWhole(ctx, path, number)
+	var sum tarSum
 	if kept {
 		s.skip(number)
-	} else if err := t.writeVolume(ctx, s, number, path); err != nil {
+	} else if err := t.writeVolume(ctx, s, number, path, &sum); err != nil {
 		return err
 	}
 	f := VolumeFile{Number: number, Path: path}
 	var err error
-	if f.Size, f.SHA256, err = hashFile(ctx, path); err != nil {
+	if f.Size, f.SHA256, err = sum.wait(ctx, path); err != nil {
 		return err
 	}
 	t.result.Files = append(t.result.Files, f)
@@ -193,7 +234,7 @@ func (t *volumeTarget) one(ctx context.Context, s *plannedSet, number int) error
 	return nil
 }
 
-func (t *volumeTarget) writeVolume(ctx context.Context, s *plannedSet, number int, path string) error {
+func (t *volumeTarget) writeVolume(ctx context.Context, s *plannedSet, number int, path string, sum *tarSum) error {
 	plan, err := s.tarPlan(number)
 	if err != nil {
 		return err
@@ -204,15 +245,18 @@ func (t *volumeTarget) writeVolume(ctx context.Context, s *plannedSet, number in
 	}
 	return writeTar(ctx, partial, plan, tarWriting{
 		place: path, concurrency: t.concurrency, hooks: t.hooks,
-		finish: func(file *os.File) error { return s.writeSums(number, plan, file) },
+		finish: func(file *os.File) error {
+			err := s.writeSums(number, plan, file)
+			if err == nil {
+				sum.begin(ctx, plan, file)
+			}
+			return err
+		},
 	})
 }
 
 // guard refuses to replace what is not of the same root.
 func (t *volumeTarget) guard(s *plannedSet, total int) error {
-	if t.opts.Overwrite {
-		return nil
-	}
 	for _, path := range t.there {
 		_, number, _ := archiveOf(path)
 		if t.opts.Volume != 0 && number != t.opts.Volume {
@@ -230,6 +274,12 @@ func (t *volumeTarget) guard(s *plannedSet, total int) error {
 		}
 		if v != nil {
 			_ = v.blobs.Close() // it was only read from
+		}
+		if reason != "" && t.opts.Overwrite {
+			if t.opts.OnReplace != nil {
+				t.opts.OnReplace(path, reason)
+			}
+			continue
 		}
 		if reason != "" {
 			return &LocationError{Input: path, Reason: reason + ", and is left alone; --overwrite replaces it", Err: os.ErrExist}
@@ -468,6 +518,3 @@ func hashFile(ctx context.Context, path string) (int64, string, error) {
 	}
 	return size, sum.Digest().Encoded(), nil
 }
-
-// HashFile gives the size and the SHA-256 of a file that was written, 64 digits.
-func HashFile(ctx context.Context, path string) (int64, string, error) { return hashFile(ctx, path) }

@@ -8,9 +8,11 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/urfave/cli/v2"
 
+	"waybill/internal/door"
 	"waybill/internal/flags"
 	"waybill/internal/ui"
 	"waybill/registry"
+	"waybill/signing"
 )
 
 func inventoryCommand() *cli.Command {
@@ -26,9 +28,11 @@ saved for a place that can't be reached from where it is saved.
   bundle inventory oci://harbor.site/mirror/shop -o json > harbor.json
   bundle save oci://vendor.example/shop:1.1.0 shop-1.1.0.tar --base harbor.json
 
-Exit codes: 0 done, 2 usage, 4 a registry says not found or denied, 6 content
+With a policy it must accept all that is listed there as a version or a name.
+
+Exit codes: 0 done, 2 usage, 3 refused by the policy, 4 a registry says not found or denied, 6 content
 corrupt, 10 not reachable.`,
-		Flags: flags.Join(flags.Registry(), flags.Common()),
+		Flags: flags.Join(flags.Policy(), flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
 			form, err := flags.Output(c)
 			if err != nil {
@@ -42,12 +46,19 @@ corrupt, 10 not reachable.`,
 			if err != nil {
 				return err
 			}
+			policy, err := flags.LoadPolicy(c, c.StringSlice("key"))
+			if err != nil {
+				return err
+			}
 			client, err := flags.Client(c, []registry.Location{loc})
 			if err != nil {
 				return err
 			}
 			held, err := takeInventory(c.Context, client, loc, flags.Talk(c))
 			if err != nil {
+				return err
+			}
+			if err := examineHeld(c.Context, client, loc, held, policy, flags.Talk(c)); err != nil {
 				return err
 			}
 			return printInventory(c.App.Writer, held, form)
@@ -70,6 +81,35 @@ func takeInventory(ctx context.Context, client *registry.Client, loc registry.Lo
 		talk.Sayf("%s: %s", held.Reference, delta)
 	}
 	return held, nil
+}
+
+// examineHeld holds every root against the policy. Without one, of a single root
+// it is said who signed it.
+func examineHeld(ctx context.Context, client *registry.Client, loc registry.Location, held *registry.Holdings, policy *signing.Policy, talk *ui.Talk) error {
+	seen := map[digest.Digest]bool{}
+	for _, root := range held.Roots {
+		seen[root.Digest] = true
+	}
+	if policy == nil && len(seen) > 1 {
+		talk.Sayf("%s: %s; not verified: no policy", held.Reference, ui.Count(len(seen), "root"))
+		return nil
+	}
+	for _, root := range held.Roots {
+		if !seen[root.Digest] {
+			continue
+		}
+		seen[root.Digest] = false
+		at := loc.WithDigest(root.Digest)
+		opened, err := door.Open(ctx, client, at, door.Options{Policy: policy, AnyArtifact: true, SkipContent: true})
+		if err != nil {
+			return err
+		}
+		talk.Sayf("%s: %s", opened.Location, opened.Verification)
+		if err := opened.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func printInventory(out io.Writer, held *registry.Holdings, form flags.Form) error {

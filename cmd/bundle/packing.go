@@ -75,7 +75,7 @@ func (c copier) writePackingList(ctx context.Context, d destination, dst *regist
 		slices.SortFunc(list.Volumes, func(a, b packedFile) int { return a.Number - b.Number })
 		list.takeOver(d.loc.Path + packingJSON)
 	} else {
-		size, sum, err := registry.HashFile(ctx, d.loc.Path)
+		size, sum, err := dst.FileSum(ctx)
 		if err != nil {
 			return err
 		}

@@ -50,6 +50,7 @@ func createParts(ctx context.Context, c copier, d destination) (*registry.Destin
 	}
 	return c.client.CreateArchive(ctx, d.loc, registry.ArchiveOptions{
 		Split: c.split, Volume: c.volume, Overwrite: true, Delta: delta,
+		OnReplace: func(path, what string) { c.talk.Sayf("%s %s: it is replaced", path, what) },
 		OnVolume: func(f registry.VolumeFile, of int, kept bool) {
 			word := "written"
 			if kept {
