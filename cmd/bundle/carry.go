@@ -48,9 +48,7 @@ func readCargo(ctx context.Context, client *registry.Client, origins []releasefi
 	size := cargo.Plan.Size()
 	step.Notef("%s, %s", ui.Count(size.Objects, "object"), ui.Size(size.Bytes))
 	step.End()
-	for _, line := range cargo.StaysBehind {
-		talk.Warnf("%s", line)
-	}
+	sayStaysBehind(talk, cargo.Behind())
 	undetermined := undeterminedLines(cargo.Plan.Undetermined())
 	for _, line := range undetermined {
 		talk.Warnf("%s", line)
@@ -60,6 +58,19 @@ func readCargo(ctx context.Context, client *registry.Client, origins []releasefi
 		return nil, errors.Join(err, cargo.Close())
 	}
 	return cargo, nil
+}
+
+// manyLines are the most that are said of one kind; the JSON has all.
+const manyLines = 5
+
+// sayStaysBehind says what hangs on images and is not carried.
+func sayStaysBehind(talk *ui.Talk, lines []string) {
+	for _, line := range lines[:min(manyLines, len(lines))] {
+		talk.Warnf("%s", line)
+	}
+	if more := len(lines) - manyLines; more > 0 {
+		talk.Warnf("and so it is with %s; -o json lists all", ui.Count(more, "more image"))
+	}
 }
 
 // carryImages copies the images to dst byte for byte, with what hangs on them,

@@ -52,6 +52,7 @@ type published struct {
 	Attachments  attachmentCount         `json:"attachments"` // of the images, from where they are
 	Undetermined []registry.Undetermined `json:"undetermined,omitempty"`
 	LeftOut      []bundle.LeftOutImage   `json:"leftOut,omitempty"`
+	StaysBehind  []string                `json:"staysBehind,omitempty"` // what hangs on images of which some platforms are carried
 }
 
 // A destination is a place to publish to, looked at before anything is written.
@@ -225,7 +226,7 @@ func (p publisher) publish(ctx context.Context, d destination) (result published
 	result = published{
 		Repository: repositoryOf(d.loc), Digest: root.Digest.String(), Tag: d.tag,
 		Reference: d.loc.WithDigest(root.Digest).String(), Size: root.Size,
-		Packed: p.lock.Packed, Charts: p.lock.Charts, Images: p.lock.Images, LeftOut: p.leftOut,
+		Packed: p.lock.Packed, Charts: p.lock.Charts, Images: p.lock.Images, LeftOut: p.leftOut, StaysBehind: p.cargo.Behind(),
 	}
 	carried, err := p.carryImages(ctx, dst, &result)
 	if err != nil {

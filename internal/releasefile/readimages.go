@@ -29,10 +29,8 @@ type Cargo struct {
 	Plan *registry.CopyPlan
 	// LeftOut are the layers that are not carried, by the lock's entry.
 	LeftOut map[digest.Digest][]digest.Digest
-	// StaysBehind says, a line each, what hangs on images of which only some
-	// platforms are carried: it is about the whole image, which is not carried.
-	StaysBehind []string
 
+	behind  []string
 	origins []ImageOrigin
 	sources []*registry.Source
 }
@@ -77,7 +75,7 @@ func ReadCargo(ctx context.Context, client *registry.Client, origins []ImageOrig
 			continue
 		}
 		cargo.sources = append(cargo.sources, r.source)
-		cargo.StaysBehind = append(cargo.StaysBehind, r.staysBehind...)
+		cargo.behind = append(cargo.behind, r.staysBehind...)
 		plans = append(plans, r.plan)
 	}
 	if err := ctx.Err(); err != nil {
@@ -92,6 +90,15 @@ func ReadCargo(ctx context.Context, client *registry.Client, origins []ImageOrig
 
 // Empty says that there are no images, as of no cargo at all.
 func (c *Cargo) Empty() bool { return c == nil || len(c.origins) == 0 }
+
+// Behind says, a line each, what hangs on images of which only some platforms are
+// carried: it is about the whole image, which is not.
+func (c *Cargo) Behind() []string {
+	if c == nil {
+		return nil
+	}
+	return c.behind
+}
 
 // Images is how many references are carried.
 func (c *Cargo) Images() int { return len(c.origins) }

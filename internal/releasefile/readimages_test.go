@@ -332,11 +332,11 @@ func TestNarrowedImagesLeaveSignaturesBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			to := "oci-layout:" + filepath.Join(t.TempDir(), "to")
 			resolved, result, cargo := u.carry(fileOf(tc.platforms...), to, listed(reference), CargoOptions{})
-			if len(cargo.StaysBehind) != tc.behind || len(result.Attachments) != tc.hanging {
-				t.Errorf("behind %v, attachments %v", cargo.StaysBehind, result.Attachments)
+			if len(cargo.Behind()) != tc.behind || len(result.Attachments) != tc.hanging {
+				t.Errorf("behind %v, attachments %v", cargo.Behind(), result.Attachments)
 			}
-			if tc.behind > 0 && (resolved.Locked[0].Upstream != list.Digest || !strings.Contains(cargo.StaysBehind[0], list.Digest.String())) {
-				t.Errorf("%v: %v", resolved.Locked[0], cargo.StaysBehind)
+			if tc.behind > 0 && (resolved.Locked[0].Upstream != list.Digest || !strings.Contains(cargo.Behind()[0], list.Digest.String())) {
+				t.Errorf("%v: %v", resolved.Locked[0], cargo.Behind())
 			}
 		})
 	}
