@@ -281,7 +281,8 @@ func (x *Expansion) planned(opts ExpandOptions) {
 	opts.OnPlanned(sum.Objects, sum.Bytes)
 }
 
-// fill brings one repository what it gets.
+// fill brings one repository what it gets. With anchors its roots have theirs too:
+// a tag that moves with the next release leaves what it named behind.
 func (r *expandedRepository) fill(ctx context.Context, c *Client, opts ExpandOptions) (CopyResult, error) {
 	dst, err := c.Update(ctx, r.loc)
 	if err != nil {
@@ -294,7 +295,24 @@ func (r *expandedRepository) fill(ctx context.Context, c *Client, opts ExpandOpt
 	if err := r.tag(ctx, c, dst, opts); err != nil {
 		return result, errors.Join(err, dst.Abort())
 	}
+	if opts.AnchorTags {
+		n, err := r.anchor(ctx, dst)
+		if result.Anchors += n; err != nil {
+			return result, errors.Join(err, dst.Abort())
+		}
+	}
 	return result, dst.Commit(ctx)
+}
+
+// anchor gives the roots tags made of their digests, and says how many were set.
+func (r *expandedRepository) anchor(ctx context.Context, dst *Destination) (int, error) {
+	run := &copyRun{plan: r.part, dst: dst}
+	for _, root := range r.part.roots {
+		if err := run.anchor(ctx, root); err != nil {
+			return run.result.Anchors, err
+		}
+	}
+	return run.result.Anchors, nil
 }
 
 // tag sets the tags, if nobody else has set them in the meantime.

@@ -30,6 +30,11 @@ func (o copyOptions) checkPartial() error {
 		return flags.Usagef("--partial goes to one destination; give the others commands of their own")
 	case o.to[0].Kind != registry.Registry:
 		return flags.Usagef("--partial goes to a registry, and %s is none: name all volumes at once", o.to[0])
+	case o.expand != "":
+		return &flags.UsageError{
+			Message: "--partial and --expand don't go together: names are given once everything is there",
+			Hint:    fmt.Sprintf("load all volumes, then `bundle copy %[1]s %[1]s --expand %[2]s`", o.to[0], o.expand),
+		}
 	case o.from.Kind != registry.Archive:
 		return flags.Usagef("--partial is about volumes of an archive, and %s is none", o.from)
 	}
