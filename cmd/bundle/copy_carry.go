@@ -44,7 +44,7 @@ func (c copier) toAll(ctx context.Context, destinations []destination, x *expand
 		}
 	}
 	of := len(destinations)
-	if x != nil {
+	if x != nil && len(holders) > 0 { // else there was nothing to expand
 		of++
 	}
 	if err := c.expandAll(ctx, x, holders, out, &result); err != nil {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -253,15 +254,24 @@ func (w *worldOfFaults) state(place string) string {
 		}
 		return strings.Join(lines, "\n")
 	}
-	info, err := os.Stat(place)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ""
-	}
-	w.ok(err)
-	if info.IsDir() {
+	if info, err := os.Stat(place); err == nil && info.IsDir() {
 		return w.folderState(place)
 	}
-	return w.hash(place)
+	return w.filesState(place)
+}
+
+// filesState lists the files of a place, which may be one, or volumes, with a packing
+// list beside them. What is not whole yet by its name is none of them.
+func (w *worldOfFaults) filesState(place string) string {
+	entries, err := os.ReadDir(filepath.Dir(place))
+	w.ok(err)
+	var lines []string
+	for _, e := range entries {
+		if !strings.Contains(e.Name(), ".partial") && !e.IsDir() {
+			lines = append(lines, e.Name()+" "+w.hash(filepath.Join(filepath.Dir(place), e.Name())))
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (w *worldOfFaults) hash(file string) string {
@@ -290,6 +300,13 @@ func (w *worldOfFaults) folderState(dir string) string {
 	return strings.Join(lines, "\n")
 }
 
+// ownNames are what a place of the name NAME may consist of: the file or folder, or
+// volumes, and a packing list.
+var ownNames = regexp.MustCompile(`^NAME(\.[0-9]{3}|\.waybill\.(txt|json))?$`)
+
+// leftNames are what a run which did not end may leave.
+var leftNames = regexp.MustCompile(`^NAME(\.[0-9]{3})?\.partial(\.journal)?$`)
+
 // besides are the names in the folder of a place that are neither its own nor
 // those that a run which did not end may leave.
 func (w *worldOfFaults) besides(place string, left bool) []string {
@@ -300,11 +317,10 @@ func (w *worldOfFaults) besides(place string, left bool) []string {
 	w.ok(err)
 	var out []string
 	for _, e := range entries {
-		base := filepath.Base(place)
-		if e.Name() == base || left && (e.Name() == base+".partial" || e.Name() == base+".partial.journal") {
-			continue
+		name := strings.Replace(e.Name(), filepath.Base(place), "NAME", 1)
+		if !ownNames.MatchString(name) && !(left && leftNames.MatchString(name)) {
+			out = append(out, e.Name())
 		}
-		out = append(out, e.Name())
 	}
 	return out
 }

@@ -64,6 +64,7 @@ type Trouble struct {
 	Passes  bool // the same request, sent again, is answered well
 	Slow    bool // a client waits for its idle timeout
 	Absence bool // it says that something is not there, which is so
+	Odd     bool // it is no answer to what was asked
 }
 
 // Troubles are all that there are, with places to cut and to spoil that rnd chooses.
@@ -94,7 +95,7 @@ func Troubles(rnd *rand.Rand, twin string) []Trouble {
 		{Name: "no digest in the header", Fault: Fault{Header: http.Header{"Docker-Content-Digest": nil}}},
 		{Name: "moved to another host", Fault: Fault{MovedTo: twin}},
 		{Name: "a web page", Fault: Fault{Status: 200, Header: html, Body: "<html>welcome</html>"}},
-		{Name: "nothing", Fault: Fault{Status: 200}},
+		{Name: "nothing", Fault: Fault{Status: 200}, Odd: true},
 	}
 }
 
