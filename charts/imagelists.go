@@ -23,7 +23,7 @@ func imageLists(c *chart.Chart, below string) []imageList {
 		if path.Base(key) != "images" { // images, artifacthub.io/images
 			continue
 		}
-		if references := listed(c.Metadata.Annotations[key]); len(references) > 0 {
+		if references := listed(filledIn(c.Metadata, c.Metadata.Annotations[key])); len(references) > 0 {
 			lists = append(lists, imageList{file: path.Join(below, "Chart.yaml"), path: "annotations." + key,
 				references: references, reason: "the chart's own list of images"})
 		}
@@ -47,6 +47,19 @@ func imageLists(c *chart.Chart, below string) []imageList {
 		lists = append(lists, imageLists(d, path.Join(below, "charts", d.Name()))...)
 	}
 	return lists
+}
+
+// chartVersion is what lists have in place of the chart's own versions.
+var chartVersion = regexp.MustCompile(`\{\{-?\s*\.Chart\.(AppVersion|Version)\s*-?\}\}`)
+
+// filledIn puts the versions of a chart in the place of templates for them.
+func filledIn(meta *chart.Metadata, text string) string {
+	return chartVersion.ReplaceAllStringFunc(text, func(template string) string {
+		if strings.Contains(template, "AppVersion") {
+			return meta.AppVersion
+		}
+		return meta.Version
+	})
 }
 
 // isImageLock is whether a file of a chart pins its images: Images.lock, or

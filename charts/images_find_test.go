@@ -16,9 +16,10 @@ const imagesChart = `
 apiVersion: v2
 name: shop
 version: 1.0.0
+appVersion: "1"
 annotations:
   images: |
-    - {name: tool, image: "quay.io/shop/tool:1"}
+    - {name: tool, image: "quay.io/shop/tool:{{ .Chart.AppVersion }}"}
   example.com/images: "shop/a:1, shop/b:2"
 -- Images.lock --
 images: [{name: pinned, image: "quay.io/shop/pinned:3"}]

@@ -66,8 +66,8 @@ func conventions() map[string]convention {
 			[]string{"recognised quay.io/shop/agent:v1.2"},
 		},
 		"parameters of a custom resource": {
-			resource("params:\n- {name: worker-image, value: 'shop/worker:1.0'}\n- {name: level, value: debug}\n"),
-			[]string{"recognised shop/worker:1.0"},
+			resource("params:\n- {name: worker-image, value: 'shop/worker:1.0'}\n- {name: level, value: debug}\n- {name: BUILDER_IMAGE, default: 'shop/builder:2'}\n- {key: images.base, value: 'shop/base:3'}\n"),
+			[]string{"recognised shop/worker:1.0", "recognised shop/builder:2", "recognised shop/base:3"},
 		},
 		"arguments of a custom resource": {
 			resource("extraArgs: [--v=2, --helper-image=shop/helper:1.0]\n"),

@@ -45,3 +45,15 @@ func isContainerList(node *yaml.Node) bool {
 	}
 	return true
 }
+
+// givenName is the name of the variable or parameter whose value or default
+// stands under key, empty for none.
+func givenName(node *yaml.Node, key string, value *yaml.Node) string {
+	if key != "value" && key != "default" || value.Kind != yaml.ScalarNode {
+		return ""
+	}
+	if name := scalar(child(node, "name")); name != "" {
+		return name
+	}
+	return scalar(child(node, "key"))
+}

@@ -325,3 +325,12 @@ func text(m map[string]any, key string) string {
 	s, _ := m[key].(string)
 	return strings.TrimSpace(s)
 }
+
+func firstText(m map[string]any, keys ...string) string {
+	for _, key := range keys {
+		if s := text(m, key); s != "" {
+			return s
+		}
+	}
+	return ""
+}

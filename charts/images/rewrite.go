@@ -164,8 +164,8 @@ func (r *Rewriter) mapping(node *yaml.Node, key, path string) {
 			}
 		case name == "volumes" && value.Kind == yaml.SequenceNode:
 			r.volumes(value, here)
-		case name == "value" && value.Kind == yaml.ScalarNode && scalar(child(node, "name")) != "":
-			r.walk(value, scalar(child(node, "name")), here)
+		case r.place.kind != inSchema && givenName(node, name, value) != "":
+			r.walk(value, givenName(node, name, value), here)
 		case name == "default" && r.place.kind == inSchema:
 			r.walk(value, lastProperty(path), here)
 		default:

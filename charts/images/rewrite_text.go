@@ -203,8 +203,8 @@ func (s *structure) mapping(node *yaml.Node, key, path string) {
 		name, value := node.Content[i].Value, node.Content[i+1]
 		switch {
 		case done[name]:
-		case name == "value" && value.Kind == yaml.ScalarNode && scalar(child(node, "name")) != "":
-			s.walk(value, scalar(child(node, "name")), join(path, name))
+		case givenName(node, name, value) != "":
+			s.walk(value, givenName(node, name, value), join(path, name))
 		default:
 			s.walk(value, name, join(path, name))
 		}

@@ -45,8 +45,8 @@ func (f *Finder) walkMap(m map[string]any, key, path string) {
 			f.volumes(list, here)
 		case name == "openAPIV3Schema":
 			f.schema(m[name], here)
-		case name == "value" && isText(m[name]) && text(m, "name") != "": // as in a container's environment, and parameters of all kinds
-			f.text(m[name].(string), text(m, "name"), here)
+		case (name == "value" || name == "default") && isText(m[name]) && firstText(m, "name", "key") != "":
+			f.text(m[name].(string), firstText(m, "name", "key"), here) // a variable or parameter
 		case isImageWord(key) && (isReference(m[name]) || isMap(m[name])):
 			f.walk(m[name], key, here) // images: {agent: X}
 		default:
