@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"waybill/internal/registrytest"
 	"waybill/registry"
 )
@@ -136,6 +138,68 @@ func TestArchiveLargerThanFilesCanBe(t *testing.T) {
 	if e.Split() != "4095M" {
 		t.Errorf("--split %s", e.Split())
 	}
+}
+
+// Volumes need room for all of them before the first is written; those that are
+// there are counted.
+func TestVolumesWithoutRoom(t *testing.T) {
+	s := newSaving(t)
+	save := func(at string) error {
+		c := client(t, quick())
+		src := open(t, c, s.from)
+		dst, err := c.CreateArchive(t.Context(), location(t, at), registry.ArchiveOptions{Split: 2 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := registry.Copy(t.Context(), src, dst, []ocispec.Descriptor{s.root.desc}, registry.CopyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := dst.Tag(t.Context(), s.root.desc, "1.0.0"); err != nil {
+			t.Fatal(err)
+		}
+		return dst.Commit(t.Context())
+	}
+	s.dir = mount(t, "-t", "tmpfs", "-o", "size=5m", "tmpfs")
+	var space *registry.SpaceError
+	if err := save(s.to()); !errors.As(err, &space) || space.Size < s.bytes || space.Need != space.Size {
+		t.Fatalf("%v", err)
+	}
+	s.holds(t)
+	if out, err := exec.Command("mount", "-o", "remount,size=9m", s.dir).CombinedOutput(); err != nil {
+		t.Skipf("%v: %s", err, out)
+	}
+	if err := save(s.to()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(s.to() + ".002"); err != nil {
+		t.Fatal(err)
+	}
+	if err := save(s.to()); err != nil {
+		t.Errorf("one of them is gone, and all but that are there: %v", err)
+	}
+}
+
+// How large files can be is tried where the system does not tell it.
+func TestArchiveLargerThanItsFileSystemTakes(t *testing.T) {
+	if os.Getenv("WAYBILL_SMALL_FILES") == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestArchiveLargerThanItsFileSystemTakes$", "-test.v")
+		cmd.Env = append(os.Environ(), "WAYBILL_SMALL_FILES=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	s := newSaving(t)
+	_ = os.Remove(s.to())
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 3<<20 + 5, Max: 3<<20 + 5}); err != nil {
+		t.Skip(err)
+	}
+	_, read, err := s.save(t, t.Context(), func(int64) {}, 4)
+	var large *registry.FileSizeError
+	if !errors.As(err, &large) || read != 0 || large.Most != 3<<20+5 || large.Split() != "3M" {
+		t.Errorf("%+v, %v", large, err)
+	}
+	s.holds(t)
 }
 
 // A save from a registry goes on in the middle of a blob, also from one that knows

@@ -103,18 +103,28 @@ func (p *partialFile) makeRoom(ctx context.Context, size int64, place string) er
 		return err
 	}
 	need := size - min(size, disk.Taken(info))
-	free, known := disk.Free(folder)
-	if known && need > free {
-		return &SpaceError{Place: place, Size: size, Need: need, Free: free}
+	if err := haveRoom(place, folder, size, need); err != nil {
+		return err
 	}
 	err = disk.Reserve(ctx, p.file, size)
 	switch {
 	case errors.Is(err, disk.ErrFull):
+		free, _ := disk.Free(folder)
 		return &SpaceError{Place: place, Size: size, Need: need, Free: free}
 	case errors.Is(err, disk.ErrTooLarge):
-		return &FileSizeError{Place: place, Size: size}
+		most, err := disk.Largest(p.file, size)
+		return errors.Join(&FileSizeError{Place: place, Size: size, Most: most, System: "its file system"}, err)
 	}
 	return err
+}
+
+// haveRoom says, as a *SpaceError, when there is less than need left of a size.
+func haveRoom(place, folder string, size, need int64) error {
+	free, known := disk.Free(folder)
+	if known && need > free {
+		return &SpaceError{Place: place, Size: size, Need: need, Free: free}
+	}
+	return nil
 }
 
 // finish makes the file whole and gives it its name.
@@ -238,19 +248,16 @@ func (e *SpaceError) Error() string {
 type FileSizeError struct {
 	Place  string
 	Size   int64 // of the archive
-	Most   int64 // of a file there; 0: not known
+	Most   int64 // of a file there
 	System string
 }
 
 func (e *FileSizeError) Error() string {
-	if e.Most == 0 {
-		return fmt.Sprintf("%s: it will have %d bytes (%s), and the file system takes no file that large", e.Place, e.Size, sizeText(e.Size))
-	}
 	return fmt.Sprintf("%s: it will have %d bytes (%s), and a file on %s has %d (%s) at most", e.Place, e.Size, sizeText(e.Size), e.System, e.Most, sizeText(e.Most))
 }
 
 // Split is the size of volumes that fit, as --split takes it.
-func (e *FileSizeError) Split() string { return "4095M" }
+func (e *FileSizeError) Split() string { return fmt.Sprintf("%dM", e.Most>>20) }
 
 // An UnfinishedError reports an archive that could not be written to its end.
 // What is there is in Partial and Journal, and writing the same again goes on

@@ -222,6 +222,10 @@ func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copied
 		result.Copied, result.Skipped = registry.Amount{}, c.plan.Size()
 		at.Copied, at.Skipped = result.Copied, result.Skipped
 	}
+	if at.Resumed != nil {
+		result.Copied.Bytes -= at.Resumed.Bytes
+		sending.Notef("%s kept from before", ui.Size(at.Resumed.Bytes))
+	}
 	c.sent(sending, result)
 	if c.wrote != nil {
 		return at, c.wrote(ctx, c, d, dst, &at)

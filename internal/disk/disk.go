@@ -60,6 +60,25 @@ func Reserve(ctx context.Context, f *os.File, size int64) error {
 	return err
 }
 
+// Largest finds out, after [ErrTooLarge], how large a file can be, by trying. The
+// file is as long afterwards as it was.
+func Largest(f *os.File, tooLarge int64) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	fits := info.Size()
+	for tooLarge-fits > 1 {
+		try := fits + (tooLarge-fits)/2
+		if f.Truncate(try) == nil {
+			fits = try
+		} else {
+			tooLarge = try
+		}
+	}
+	return fits, f.Truncate(info.Size())
+}
+
 // IsFull says whether a write failed because there was no room left, or the
 // user's share of it was used up.
 func IsFull(err error) bool { return errors.Is(err, ErrFull) || isFull(err) }
