@@ -94,6 +94,8 @@ func (b *Bundle) agreeImages() error {
 			return owner{}.wrong(entry.Digest, "the lock has no such image")
 		case image.MediaType != entry.MediaType || image.Size != entry.Size:
 			return owner{}.wrong(entry.Digest, "locked for %s is %s of %d bytes", image.References[0], image.MediaType, image.Size)
+		case wrongLeftOut(entry) != "":
+			return owner{}.wrong(entry.Digest, "%s", wrongLeftOut(entry))
 		}
 		delete(locked, entry.Digest)
 	}

@@ -175,3 +175,17 @@ func TestCheckOfLeftOutLayers(t *testing.T) {
 		})
 	}
 }
+
+// What a root says is left out must be digests: it is printed.
+func TestLeftOutMustBeDigests(t *testing.T) {
+	s, root, _ := builtWithImages(t)
+	data, err := content.FetchAll(t.Context(), s, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := bytes.Replace(data, []byte(`"waybill.role":"image"`), []byte(`"waybill.left-out":"\u001b[2J","waybill.role":"image"`), 1)
+	_, err = Open(t.Context(), s, s.add(root.MediaType, odd))
+	if err == nil || !strings.Contains(err.Error(), "waybill.left-out is no list of digests") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -39,7 +39,17 @@ func (i LeftOutImage) String() string {
 
 // LeftOut returns the images that are held without some of their layers, in the
 // root's order.
-func (b *Bundle) LeftOut() []LeftOutImage { return leftOut(b.Index.Manifests) }
+func (b *Bundle) LeftOut() []LeftOutImage {
+	images := leftOut(b.Index.Manifests)
+	for i, image := range images {
+		for _, locked := range b.Lock.Images {
+			if locked.Digest == image.Digest {
+				images[i].Reference = locked.References[0] // an annotation may say anything
+			}
+		}
+	}
+	return images
+}
 
 // LeftOut is [Bundle.LeftOut] of a bundle that is about to be pushed.
 func (b *Packed) LeftOut() []LeftOutImage { return leftOut(b.packing.entries) }
@@ -72,6 +82,16 @@ func joinDigests(digests []digest.Digest) string {
 		texts = insert(texts, d.String())
 	}
 	return strings.Join(texts, ",")
+}
+
+// wrongLeftOut says of an entry whose list is none; empty when all is well.
+func wrongLeftOut(entry ocispec.Descriptor) string {
+	for _, layer := range leftOutOf(entry) {
+		if layer.Validate() != nil {
+			return AnnotationLeftOut + " is no list of digests"
+		}
+	}
+	return ""
 }
 
 // mayLack says whether a blob of a node may be missing.

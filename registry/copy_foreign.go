@@ -3,8 +3,8 @@ package registry
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -69,14 +69,14 @@ func (n *copyNode) fetch(ctx context.Context) (io.ReadCloser, error) {
 	for _, address := range n.urls {
 		rc, err := n.src.client.Get(ctx, address, address)
 		if err == nil {
-			return checked(rc, n.desc, address)
+			return checked(rc, n.desc, printedAddress(address))
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		gone.Reason += "; its address: " + err.Error()
-		if !isContentProblem(err) {
-			gone.Err = err // such as one that can't be reached now
+		if as[*UnreachableError](err) || as[*DeniedError](err) {
+			gone.Err = err // another time, or for somebody else, it may be there
 		}
 	}
 	return nil, gone
@@ -157,14 +157,20 @@ func (p *CopyPlan) ChooseForeign(layers []ForeignLayer, choose func(ForeignLayer
 	}
 }
 
-// String names the layer, what it is part of and its addresses.
-func (f ForeignLayer) String() string {
-	s := fmt.Sprintf("layer %s", f.Layer.Digest)
-	if f.Of != "" {
-		s += " of " + f.Of
+// Addresses are those of the layer, fit to print: what may be secret in one is
+// masked.
+func (f ForeignLayer) Addresses() []string {
+	var all []string
+	for _, address := range f.Layer.URLs {
+		all = append(all, printedAddress(address))
 	}
-	if len(f.Layer.URLs) > 0 {
-		s += " (" + strings.Join(f.Layer.URLs, ", ") + ")"
+	return all
+}
+
+func printedAddress(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "…"
 	}
-	return s
+	return printable(printAddress(u))
 }

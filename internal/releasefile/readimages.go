@@ -248,8 +248,8 @@ func (e *ForeignError) Error() string {
 	var lines []string
 	for i, layer := range e.Layers {
 		line := "image " + strings.Join(e.Images[i], ", ") + ": layer " + layer.Layer.Digest.String() + " may not be given on"
-		if len(layer.Layer.URLs) > 0 {
-			line += " (its own address: " + strings.Join(layer.Layer.URLs, ", ") + ")"
+		if addresses := layer.Addresses(); len(addresses) > 0 {
+			line += " (its own address: " + strings.Join(addresses, ", ") + ")"
 		}
 		lines = append(lines, line)
 	}
