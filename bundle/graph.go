@@ -10,6 +10,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 )
 
@@ -63,12 +64,43 @@ type CheckResult struct {
 // joined, in the order of the index; a source that cannot be asked ends the walk
 // with its error.
 func (b *Bundle) Check(ctx context.Context, opts CheckOptions) (CheckResult, error) {
-	w := walk{b: b, opts: opts, seen: map[digest.Digest]bool{b.Root.Digest: true}, needed: map[digest.Digest]bool{}}
-	w.result = CheckResult{Manifests: 1, Bytes: b.Root.Size}
-	level := w.unseen(b.Index.Manifests, nil)
+	w := newWalk(b, opts)
+	return w.all(ctx, w.unseen(b.Index.Manifests, nil))
+}
+
+// CheckArtifact is [Bundle.Check] of what is no bundle: an image, an index, a
+// chart or any other artifact. Layers that may be missing where an image is
+// ([IsForeign]) are not missed.
+func CheckArtifact(ctx context.Context, src content.Fetcher, root ocispec.Descriptor, opts CheckOptions) (CheckResult, error) {
+	b := &Bundle{Root: root, src: src}
+	w := newWalk(b, opts)
+	if !isManifest(root.MediaType) {
+		return CheckResult{}, b.wrong("it is of type %q, which is no manifest", root.MediaType)
+	}
+	data, err := fetch(ctx, src, root, maxManifestBytes, owner{})
+	if err != nil {
+		return CheckResult{}, err
+	}
+	top := node{desc: root, plain: true}
+	parts, err := successors(data, top)
+	if err != nil {
+		return CheckResult{}, err
+	}
+	return w.all(ctx, w.unseen(parts, &top))
+}
+
+func newWalk(b *Bundle, opts CheckOptions) *walk {
+	return &walk{
+		b: b, opts: opts, seen: map[digest.Digest]bool{b.Root.Digest: true}, needed: map[digest.Digest]bool{},
+		result: CheckResult{Manifests: 1, Bytes: b.Root.Size},
+	}
+}
+
+// all walks from a level to the end.
+func (w *walk) all(ctx context.Context, level []node) (CheckResult, error) {
 	for depth := 0; len(level) > 0; depth++ {
 		if depth == maxDepth || len(w.seen) > maxNodes {
-			return w.result, errors.Join(append(w.wrong, b.wrong("it is nested too deeply or has too many parts"))...)
+			return w.result, errors.Join(append(w.wrong, w.b.wrong("it is nested too deeply or has too many parts"))...)
 		}
 		next, err := w.visit(ctx, level)
 		if err != nil {
@@ -105,6 +137,7 @@ type node struct {
 
 	leftOut  []digest.Digest // the layers that may be missing below it
 	optional bool            // it is one of those itself
+	plain    bool            // it is part of what is no bundle
 }
 
 // unseen makes nodes of the descriptors that were not met before. With no
@@ -114,7 +147,7 @@ func (w *walk) unseen(descs []ocispec.Descriptor, parent *node) []node {
 	for _, desc := range descs {
 		n := node{desc: desc, owner: entryOwner(desc), entry: true, leftOut: leftOutOf(desc)}
 		if parent != nil {
-			n = node{desc: desc, owner: parent.owner, leftOut: parent.leftOut, optional: parent.mayLack(desc)}
+			n = node{desc: desc, owner: parent.owner, leftOut: parent.leftOut, optional: parent.mayLack(desc), plain: parent.plain}
 		}
 		if !n.optional {
 			w.needed[desc.Digest] = true

@@ -96,5 +96,5 @@ func wrongLeftOut(entry ocispec.Descriptor) string {
 
 // mayLack says whether a blob of a node may be missing.
 func (n node) mayLack(blob ocispec.Descriptor) bool {
-	return IsForeign(blob) && slices.Contains(n.leftOut, blob.Digest)
+	return IsForeign(blob) && (n.plain || slices.Contains(n.leftOut, blob.Digest))
 }

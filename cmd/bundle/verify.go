@@ -18,11 +18,12 @@ import (
 
 func verifyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "verify", Usage: "check signatures and content of a bundle",
+		Name: "verify", Usage: "check signatures and content of a bundle, image or chart",
 		ArgsUsage: "LOCATION",
 		Description: `In a registry every manifest is read and hashed, and every blob must be there
 with its size; --read-data reads and hashes the blobs too. Archives and layouts
-are always read whole.
+are always read whole. A signature covers everything that is reached from what it
+is on: of an image with several platforms, verify the index.
 
   bundle verify oci://registry.example/shop:1.0.0 --key cosign.pub
   bundle verify shop-1.0.0.tar --key cosign.pub
@@ -37,7 +38,7 @@ not found or denied, 6 content corrupt or incomplete, 10 registry not reachable.
 			if err != nil {
 				return err
 			}
-			opened, err := openArg(c, door.Options{NeedPolicy: true, ReadData: c.Bool("read-data"), AllowDelta: true})
+			opened, err := openArg(c, door.Options{NeedPolicy: true, AnyArtifact: true, ReadData: c.Bool("read-data"), AllowDelta: true})
 			if err != nil {
 				return err
 			}
@@ -108,6 +109,9 @@ func printVerified(out io.Writer, o *door.Opened, form flags.Form) error {
 // absent are the images that are held without some of their layers, as far as
 // those are not there.
 func absent(o *door.Opened) []bundle.LeftOutImage {
+	if o.Bundle == nil {
+		return absentOfImage(o)
+	}
 	there := func(layer digest.Digest) bool {
 		return !slices.ContainsFunc(o.Content.LeftOut, func(desc ocispec.Descriptor) bool { return desc.Digest == layer })
 	}
@@ -118,4 +122,16 @@ func absent(o *door.Opened) []bundle.LeftOutImage {
 		}
 	}
 	return images
+}
+
+// absentOfImage is absent for what is no bundle.
+func absentOfImage(o *door.Opened) []bundle.LeftOutImage {
+	if len(o.Content.LeftOut) == 0 {
+		return nil
+	}
+	image := bundle.LeftOutImage{Digest: o.Root.Digest, Reference: o.Location.String()}
+	for _, layer := range o.Content.LeftOut {
+		image.Layers = append(image.Layers, layer.Digest)
+	}
+	return []bundle.LeftOutImage{image}
 }

@@ -34,7 +34,6 @@ type Options struct {
 	// of larger ones it is asked whether they are there.
 	ReadUpTo int64
 	// AnyArtifact lets in what is no bundle too: a plain image, index or chart.
-	// Its content is not looked at; who copies it does.
 	AnyArtifact bool
 	// SkipContent stops after root and signatures: for commands that look at
 	// the list of contents and not at the content.
@@ -99,8 +98,7 @@ func (o *Opened) open(ctx context.Context, opts Options) (err error) {
 	}
 	o.Bundle, err = bundle.Open(ctx, o.Source, o.Root)
 	if opts.AnyArtifact && errors.Is(err, bundle.ErrNotBundle) {
-		o.Bundle = nil
-		return nil
+		o.Bundle, err = nil, nil
 	}
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", o.Location, err)
@@ -131,7 +129,12 @@ func (o *Opened) check(ctx context.Context, opts Options) (err error) {
 			return err
 		}
 	}
-	if o.Content, err = o.Bundle.Check(ctx, check); err != nil {
+	if o.Bundle == nil {
+		o.Content, err = bundle.CheckArtifact(ctx, o.Source, o.Root, check)
+	} else {
+		o.Content, err = o.Bundle.Check(ctx, check)
+	}
+	if err != nil {
 		return fmt.Errorf("checking %s: %w", o.Location, err)
 	}
 	return nil

@@ -278,7 +278,7 @@ func ofSigning(_ string, err error) (int, string, bool) {
 	case errors.As(err, &noPolicy):
 		return ExitRefused, "name who may sign with --key FILE (or --certificate-identity and --certificate-oidc-issuer), --policy FILE or the site file's verify; --policy none verifies nothing and is recorded", true
 	case errors.As(err, &refused) && len(refused.Found) == 0 && len(refused.Denied) == 0:
-		return ExitRefused, "a tool that copied it may have left its signatures behind: copy the tag " + signing.SignatureTag(refused.Digest) + " (or the referrers) too", true
+		return ExitRefused, "a tool that copied it may have left its signatures behind: copy the tag " + signing.SignatureTag(refused.Digest) + " (or the referrers) too; one platform's manifest may be signed by the index that lists it: verify that", true
 	case errors.As(err, &refused):
 		return ExitRefused, "", true
 	case errors.As(err, &policy) && policy.NeedsRoot:
