@@ -26,6 +26,14 @@ interop: peers ## try bundles with oras, crane, regctl, skopeo, helm and two cos
 	$(GO) build -C test/interop/tools/cosign3 -o $(CURDIR)/bin/peers/cosign3 github.com/sigstore/cosign/v3/cmd/cosign
 	WAYBILL_INTEROP=$(CURDIR)/bin/peers $(GO) test -count=1 -v ./test/interop
 
+# The part of 8 GiB that the large workload is: the disk must hold four times as much.
+BENCH_SCALE ?= 1
+BENCH_ROUNDS ?= 3
+
+bench: build ## measure bundle beside oras, crane, regctl and skopeo ("make interop" builds them) and write docs/benchmarks.md
+	$(GO) build -o bin/bench ./test/bench
+	PATH=$(CURDIR)/bin/peers:$$PATH bin/bench -peers bin -scale $(BENCH_SCALE) -rounds $(BENCH_ROUNDS) -o docs/benchmarks.md
+
 # What a node needs from Debian, and a C compiler for runc.
 NODE_PACKAGES = containerd containernetworking-plugins docker-registry iproute2 util-linux gcc libc6-dev libseccomp-dev pkg-config
 

@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"waybill/internal/door":              {"waybill/bundle", "waybill/registry", "waybill/signing", "waybill/internal/files"},
 	"waybill/internal/releasefile":       {"waybill/bundle", "waybill/charts", "waybill/registry", "waybill/internal/files", "waybill/internal/ref"},
 	"waybill/internal/draft":             {"waybill/internal/files"},
+	"waybill/test/bench":                 {},
 	"waybill/test/cluster":               {},
 	"waybill/test/cluster/cmd/cluster":   {"waybill/test/cluster"},
 	"waybill/test/node":                  {"waybill/test/cluster"},

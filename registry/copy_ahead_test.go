@@ -3,6 +3,8 @@ package registry_test
 import (
 	"bytes"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,5 +131,84 @@ func signAgain(t *testing.T, c *registry.Client, at string, of piece) {
 	}
 	if err := dst.Tag(t.Context(), signature.desc, tagOf(of, ".sig")); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// manyBlobs is an image of so many layers.
+func manyBlobs(t testing.TB, n int) cargo {
+	config := blob(ocispec.MediaTypeImageConfig, "{}")
+	c := cargo{pieces: []piece{config}}
+	var layers []piece
+	for i := range n {
+		layers = append(layers, blob(ocispec.MediaTypeImageLayer, strings.Repeat("layer ", i+1)))
+	}
+	c.root = image(t, config, "", nil, layers...)
+	c.pieces = append(append(c.pieces, layers...), c.root)
+	return c
+}
+
+// A registry that is empty is not asked for every blob. One that holds some, from
+// a copy that was interrupted, is, and gets what is missing.
+func TestCopyToAnEmptyRegistry(t *testing.T) {
+	c, cargo := client(t, quick()), manyBlobs(t, 100)
+	source := filepath.Join(t.TempDir(), "from.tar")
+	cargo.lay(t, c, source, "1.0.0")
+	for name, tc := range map[string]struct {
+		before []piece
+		tag    bool
+		asked  bool
+	}{
+		"empty":                {},
+		"interrupted":          {before: cargo.pieces[90:100], asked: true},
+		"of another version":   {before: cargo.pieces[:30], tag: true, asked: true},
+		"early interrupted":    {before: cargo.pieces[len(cargo.pieces)-2 : len(cargo.pieces)-1], asked: true},
+		"with only small ones": {before: cargo.pieces[1:3]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reg := registrytest.New(t, registrytest.Options{})
+			at := "oci://" + reg.Host + "/mirror"
+			laySome(t, c, at, tc.before, tc.tag)
+			reg.Forget()
+			result, err := carry(t.Context(), c, location(t, source), location(t, at), "1.0.0", registry.CopyOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cargo.holds(t, c, at+":1.0.0")
+			absent := 0
+			for _, r := range reg.Requests() {
+				if r.Method == http.MethodHead && strings.Contains(r.Path, "/blobs/") && r.Status == http.StatusNotFound {
+					absent++
+				}
+			}
+			if asked := absent > 32; asked != tc.asked {
+				t.Errorf("the registry was asked for %d blobs that it had not got", absent)
+			}
+			if want := len(cargo.pieces) - len(tc.before); tc.asked && result.Copied.Objects != want {
+				t.Errorf("%d objects were sent, want %d", result.Copied.Objects, want)
+			}
+		})
+	}
+}
+
+// laySome puts pieces into a place, and a tag of something else.
+func laySome(t *testing.T, c *registry.Client, at string, pieces []piece, tag bool) {
+	t.Helper()
+	dst, err := c.Create(t.Context(), location(t, at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tag {
+		other := image(t, pieces[0], "", nil, pieces[1])
+		pieces = append(slices.Clone(pieces), other)
+		defer func() {
+			if err := dst.Tag(t.Context(), other.desc, "0.9.0"); err != nil {
+				t.Fatal(err)
+			}
+		}()
+	}
+	for _, p := range pieces {
+		if err := dst.Push(t.Context(), p.desc, bytes.NewReader(p.data)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -31,6 +31,7 @@ type copyRun struct {
 	dst    *Destination
 	opts   CopyOptions
 	mounts mountsTo
+	first  firstLook
 
 	mu       sync.Mutex
 	result   CopyResult
@@ -51,6 +52,9 @@ func (r *copyRun) all(ctx context.Context) error {
 }
 
 func (r *copyRun) blobs(ctx context.Context) error {
+	if err := r.lookAtFirst(ctx); err != nil {
+		return err
+	}
 	return each(ctx, r.opts.Concurrency, len(r.plan.blobs), func(ctx context.Context, i int) error {
 		return r.blob(ctx, r.plan.blobs[i])
 	})
@@ -74,7 +78,7 @@ func (r *copyRun) blob(ctx context.Context, n *copyNode) error {
 		r.leftOut(n)
 		return nil
 	}
-	there, err := r.dst.Exists(ctx, n.desc)
+	there, err := r.hasBlob(ctx, n)
 	if err != nil {
 		return r.target(n, "looking for", err)
 	}

@@ -199,24 +199,33 @@ func (w *idleWatch) explain(err error) error {
 }
 
 // bodyPiece bounds one read of a request's body. A slow line must be able to take
-// a piece within the timeout.
-const bodyPiece = 16 << 10
+// a piece within the timeout. One that has taken fastAfter bytes at fastRate gets
+// largePiece at a time: each costs a call of the system, here and there.
+const (
+	bodyPiece  = 16 << 10
+	largePiece = 128 << 10
+	fastAfter  = 256 << 10
+	fastRate   = 1 << 20 // bytes a second
+)
 
 // idleRequestBody counts the time between reads, not in them.
 type idleRequestBody struct {
 	io.ReadCloser
 	watch *idleWatch
 	left  int64 // until all was read; negative: not known
+	taken int64
+	began time.Time // the first read
+	last  time.Time // the end of the last one
 }
 
 func (b *idleRequestBody) Read(p []byte) (int, error) {
-	p = p[:min(len(p), bodyPiece)]
+	p = p[:min(len(p), b.piece())]
 	if b.watch.isAnswered() {
 		return b.ReadCloser.Read(p)
 	}
 	b.watch.stop(0)
 	n, err := b.ReadCloser.Read(p)
-	b.left -= int64(n)
+	b.left, b.taken, b.last = b.left-int64(n), b.taken+int64(n), time.Now()
 	if b.watch.isAnswered() {
 		return n, err
 	}
@@ -227,6 +236,19 @@ func (b *idleRequestBody) Read(p []byte) (int, error) {
 		b.watch.start(b.watch.timeout)
 	}
 	return n, err
+}
+
+// piece is how much the line may be given at once.
+func (b *idleRequestBody) piece() int {
+	if b.began.IsZero() {
+		b.began = time.Now()
+		return bodyPiece
+	}
+	fast := b.taken >= fastAfter && float64(b.taken) >= fastRate*time.Since(b.began).Seconds()
+	if !fast || time.Since(b.last) > time.Second {
+		return bodyPiece
+	}
+	return largePiece
 }
 
 func (w *idleWatch) count(moved int) {

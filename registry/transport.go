@@ -1,10 +1,12 @@
 package registry
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -42,7 +44,7 @@ func baseTransport(s Settings, config *tls.Config) *connections {
 	proxy, certificates := proxyFrom(s.Getenv), newCertificateWatch(config)
 	return &connections{certificates: certificates, current: &http.Transport{
 		Proxy:                 func(r *http.Request) (*url.URL, error) { return proxy(r.URL) },
-		DialContext:           (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           dialer(),
 		TLSClientConfig:       certificates.config,
 		TLSHandshakeTimeout:   15 * time.Second,
 		ForceAttemptHTTP2:     true,
@@ -52,6 +54,31 @@ func baseTransport(s Settings, config *tls.Config) *connections {
 		DisableCompression:    true, // bytes are hashed as they are stored
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: s.IdleTimeout / 2, PingTimeout: s.IdleTimeout / 2},
 	}}
+}
+
+// dialer connects, and lets connections without TLS take what is sent in larger
+// pieces than the standard library makes.
+func dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+	plain := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
+	buffers := &sync.Pool{New: func() any { return new([largePiece]byte) }}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := plain.DialContext(ctx, network, address)
+		if tcp, ok := conn.(*net.TCPConn); ok && err == nil {
+			return largeWrites{tcp, buffers}, nil
+		}
+		return conn, err
+	}
+}
+
+type largeWrites struct {
+	*net.TCPConn
+	buffers *sync.Pool
+}
+
+func (c largeWrites) ReadFrom(r io.Reader) (int64, error) {
+	buffer := c.buffers.Get().(*[largePiece]byte)
+	defer c.buffers.Put(buffer)
+	return io.CopyBuffer(struct{ io.Writer }{c.TCPConn}, r, buffer[:])
 }
 
 // proxyFrom reads the proxy variables in the spellings that Go and curl read.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -194,10 +195,7 @@ func carryOpened(ctx context.Context, opts copyOptions, client *registry.Client,
 	if err := c.prepareSource(ctx, destinations); err != nil {
 		return err
 	}
-	if err := c.probe(ctx, destinations); err != nil {
-		return err
-	}
-	if err := c.read(ctx, destinations); err != nil {
+	if err := c.probeAndRead(ctx, destinations); err != nil {
 		return err
 	}
 	x, err := c.expansion(destinations)
@@ -265,6 +263,15 @@ func namePlain(loc registry.Location, name string) (destination, error) {
 		return destination{loc: loc}, nil
 	}
 	return destination{loc: loc, tag: loc.Name}, registry.CheckTag(loc.Kind, loc.Name)
+}
+
+// probeAndRead asks the targets and the source at the same time. The first that
+// says no ends it.
+func (c *copier) probeAndRead(ctx context.Context, destinations []destination) error {
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return c.probe(ctx, destinations) })
+	both.Go(func() error { return c.read(ctx, destinations) })
+	return both.Wait()
 }
 
 // read finds out all that is to be copied, and refuses to go on when a policy
