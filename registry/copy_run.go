@@ -12,10 +12,10 @@ import (
 // To brings what is planned to a target, as [Copy] does after planning.
 func (p *CopyPlan) To(ctx context.Context, dst *Destination, opts CopyOptions) (CopyResult, error) {
 	r := &copyRun{plan: p, dst: dst, opts: opts, failed: map[*copyNode]bool{}, news: make(chan struct{}, 1), mounts: mountsTo{dst: dst, known: opts.Mounts}}
+	r.size = p.Size()
 	r.result.Undetermined, r.result.Assumed = p.Undetermined(), p.assumed
 	if opts.OnPlanned != nil {
-		size := p.Size()
-		opts.OnPlanned(size.Objects, size.Bytes)
+		opts.OnPlanned(r.size.Objects, r.size.Bytes)
 	}
 	err := r.all(ctx)
 	slices.SortFunc(r.result.LeftOut, func(a, b ocispec.Descriptor) int { return bytes.Compare([]byte(a.Digest), []byte(b.Digest)) })
@@ -32,6 +32,7 @@ type copyRun struct {
 	opts   CopyOptions
 	mounts mountsTo
 	first  firstLook
+	size   Amount // of the plan
 
 	mu       sync.Mutex
 	result   CopyResult
@@ -121,7 +122,7 @@ func (r *copyRun) mountOrSend(ctx context.Context, mounts *mounts, n *copyNode) 
 
 // send pushes a blob and says which side failed.
 func (r *copyRun) send(ctx context.Context, n *copyNode) error {
-	reader, err := newSourceReader(ctx, n, r.opts.OnBytes)
+	reader, err := newSourceReader(ctx, n, r.opts.OnBytes, r.trusts(ctx, n))
 	if err != nil {
 		return r.source(n, "reading", err)
 	}

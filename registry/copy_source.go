@@ -7,7 +7,7 @@ import (
 
 // sourceReader reads a blob where it is copied from, and keeps the source's
 // failure apart from the target's. An upload may go on from any offset that it
-// has read up to: each byte is hashed once.
+// has read up to: each byte is hashed once, or not at all until somebody doubts it.
 type sourceReader struct {
 	*checkedReader
 	open    func(offset int64) (io.ReadCloser, error)
@@ -16,7 +16,7 @@ type sourceReader struct {
 	err     error
 }
 
-func newSourceReader(ctx context.Context, n *copyNode, onBytes func(int)) (*sourceReader, error) {
+func newSourceReader(ctx context.Context, n *copyNode, onBytes func(int), unhashed bool) (*sourceReader, error) {
 	rc, err := n.openAt(ctx, 0)
 	if err != nil {
 		return nil, err
@@ -25,6 +25,7 @@ func newSourceReader(ctx context.Context, n *copyNode, onBytes func(int)) (*sour
 	if err != nil {
 		return nil, err
 	}
+	checking.unhashed = unhashed
 	return &sourceReader{
 		checkedReader: checking, onBytes: onBytes,
 		open: func(offset int64) (io.ReadCloser, error) { return n.openAt(ctx, offset) },
@@ -61,4 +62,11 @@ func (s *sourceReader) readFrom(offset int64) error {
 	s.tell(int(offset - s.at))
 	s.at = offset
 	return nil
+}
+
+func (s *sourceReader) doubt() bool {
+	was := s.unhashed
+	s.unhashed, s.left, s.hashed = false, s.desc.Size, 0
+	s.verifier = s.desc.Digest.Verifier()
+	return was
 }

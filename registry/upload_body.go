@@ -40,6 +40,9 @@ type uploadBody struct {
 type rereadable interface {
 	io.Reader
 	readFrom(offset int64) error
+	// doubt has the content hashed when it is read from its beginning again, and says
+	// whether that is news.
+	doubt() bool
 }
 
 // smallPiece is what is held of content that can be read from any offset: to send
@@ -145,6 +148,14 @@ func (b *uploadBody) largest() int64 {
 		return math.MaxInt64
 	}
 	return wholeBelow
+}
+
+// doubt has content that was refused hashed, and says whether it was not.
+func (b *uploadBody) doubt() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.age++
+	return b.again != nil && b.again.doubt()
 }
 
 // last is the size of the piece that was given last.

@@ -37,6 +37,8 @@ func (u *blobUpload) recover(ctx context.Context, cause error) (there bool, err 
 		return u.afterLoss(ctx, cause)
 	case !sending:
 		return false, cause
+	case answer.refusesContent() && u.body.doubt():
+		return false, u.startOver(ctx, cause)
 	case answer.status == http.StatusRequestEntityTooLarge:
 		return false, u.sendLess(ctx, cause)
 	case answer.status == http.StatusUnauthorized && answer.took > outlived && !u.hurried:
@@ -208,6 +210,8 @@ type uploadLimits struct {
 	mu     sync.Mutex
 	byHost map[string]int64
 	spare  sync.Pool // of buffers, a *[smallPiece]byte each
+
+	refusing map[string]func() bool // by host: whether it refuses a wrong digest
 }
 
 // noChunks is the limit of a host that takes blobs only whole.
