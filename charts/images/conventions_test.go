@@ -265,6 +265,8 @@ func TestLookAlikes(t *testing.T) {
 		"images that are let in or kept out": {resource("exemptImages: ['quay.io/shop/a:v1']\nverify: {imageReferences: ['ghcr.io/shop/b:v1.0']}\n"), []string{"candidate quay.io/shop/a:v1", "candidate ghcr.io/shop/b:v1.0"}},
 		"addresses":                          {resource("url: ghcr.io/shop/filter:v1.0\n"), []string{"candidate ghcr.io/shop/filter:v1.0"}},
 		"a sentence":                         {resource("image: some words about it\nimages: |\n  none of\n  these\n"), nil},
+		"groups, labels and titles":          {pod("    args: ['--runtime-config=api/all:true', '--selector=app:v1.0']\n    env: [{name: TAGS, value: 'env:prod version:1.2.3'}]\n"), nil},
+		"titles":                             {config("dashboard.json", `{"panels": [{"title": "rate:1.5", "content": "see shop/dash:1.0", "expr": "sum(a:1.5)"}]}`), []string{"candidate shop/dash:1.0"}},
 		"times, ratios, selectors":           {pod("    args: ['--at=12:30', --tier=app:web, '--ratio=1:2']\n"), nil},
 		"sources of code":                    {resource("git: {repository: org/code, tag: v1.0}\nrepo: github.com/org/code:v1\nmodule: github.com/org/code/v2\n"), []string{"candidate org/code:v1.0"}},
 		"charts":                             {resource("chart: {repository: bitnami, name: redis, version: 1.0.0}\nsource: {repository: 'https://charts.example', version: 1.2.3}\nurl: 'oci://ghcr.io/shop/charts/app:1.0'\n"), nil},

@@ -33,7 +33,7 @@ func (f *Finder) judge(text, key string) (Confidence, string) {
 	switch {
 	case namesImage(key):
 		return f.judgeNamed(text, form)
-	case form < versioned, form == versioned && artifact:
+	case form < versioned, form == versioned && (artifact || isProse(key) && !strings.Contains(text, "/")):
 		return "", ""
 	case f.place.kind == inValues, f.place.kind == inSchema, f.place.kind == inConfig, f.place.kind == inObject, artifact, f.loose:
 	case mayNameImage(key):
@@ -138,7 +138,7 @@ func readForm(text string) form {
 func tagForm(text, tag string, slash, withHost bool) form {
 	name := strings.TrimSuffix(text, ":"+tag)
 	switch {
-	case slash && (apiVersion.MatchString(name) || camelCase.MatchString(tag)):
+	case slash && (apiVersion.MatchString(name) || camelCase.MatchString(tag)), tag == "true", tag == "false":
 		return noReference
 	case withHost:
 		return hosted
@@ -146,11 +146,14 @@ func tagForm(text, tag string, slash, withHost bool) form {
 		return numbered // name:80 is a host and its port, space/name:8080 a service and its port
 	case slash:
 		return versioned
-	case versionTag.MatchString(tag) && !hostLike.MatchString(name):
+	case versionTag.MatchString(tag) && !hostLike.MatchString(name) && !labelKeys[name] && len(name) > 1:
 		return versioned
 	}
 	return shortTagged
 }
+
+// Keys of labels that are written before a colon too.
+var labelKeys = wordSet("app tier version release env environment component role stage track service instance zone")
 
 // mayServeImages is false for hosts whose names stand before a slash in what
 // Kubernetes and its tools write, and that serve no images.
