@@ -97,6 +97,7 @@ func (s *fileServer) serve(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	w.Header().Set("Content-Type", "application/octet-stream") // a page that says what it is does not get past the transport
 	_, _ = w.Write(data)
 }
 
