@@ -192,18 +192,18 @@ func carryOpened(ctx context.Context, opts copyOptions, client *registry.Client,
 	if err != nil {
 		return err
 	}
+	x, err := c.expansion(destinations)
+	if err != nil {
+		return err
+	}
 	if err := c.prepareSource(ctx, destinations); err != nil {
 		return err
 	}
 	if err := c.probeAndRead(ctx, destinations); err != nil {
 		return err
 	}
-	x, err := c.expansion(destinations)
-	if err != nil {
+	if err := x.place(c); err != nil {
 		return err
-	}
-	if x != nil {
-		x.warn(talk)
 	}
 	return c.toAll(ctx, destinations, x, out)
 }

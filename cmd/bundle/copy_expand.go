@@ -75,7 +75,7 @@ type expandedReference struct {
 	Before     string   `json:"before,omitempty"`    // what a moved tag named
 }
 
-// expansion names everything, before anything is written; nil without --expand.
+// expansion names everything, before anything is asked; nil without --expand.
 func (c copier) expansion(destinations []destination) (*expander, error) {
 	if c.expand == "" {
 		return nil, nil
@@ -88,17 +88,28 @@ func (c copier) expansion(destinations []destination) (*expander, error) {
 	if x.named, err = c.source.Bundle.Expand(c.expand); err != nil {
 		return nil, err
 	}
-	var placements []registry.Placement
 	for _, e := range x.named {
 		for _, d := range destinations {
 			if d.loc.Kind == registry.Registry && d.loc.Ref.Name() == e.Reference.Name() && d.tag == e.Reference.Tag {
 				return nil, flags.Usagef("%s is the bundle's destination, and below --expand %s the name of %s", d.loc, c.expand, e.Of)
 			}
 		}
+	}
+	x.warn(c.talk)
+	return x, nil
+}
+
+// place finds all that is named in what is copied.
+func (x *expander) place(c copier) (err error) {
+	if x == nil {
+		return nil
+	}
+	var placements []registry.Placement
+	for _, e := range x.named {
 		placements = append(placements, registry.Placement{Ref: e.Reference, Root: e.Descriptor})
 	}
 	x.to, err = c.client.Expand(c.plan, placements)
-	return x, err
+	return err
 }
 
 // warn says which names are not what somebody may expect.
