@@ -37,7 +37,7 @@ func createArchive(l Location, keep bool, hooks *ResumeHooks) (*archiveTarget, e
 		if err != nil {
 			return nil, err
 		}
-		t.before = before
+		t.before, t.delta = before, before.delta
 	}
 	partial, err := openPartial(t.path, t.place)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -151,7 +152,7 @@ func (p *localPlace) readDelta() error {
 	list := digest.Digest(value)
 	file, size, err := p.blobs.open(list)
 	if err != nil {
-		if set, ok := p.blobs.(*volumeSet); ok && !set.atHand(list) {
+		if set := setIn(p.blobs); set != nil && !set.atHand(list) && errors.Is(err, fs.ErrNotExist) {
 			return nil // it is in a volume that is not there
 		}
 		return bad("the list of what is left out is not there", err)
@@ -213,6 +214,21 @@ func (s *Source) Delta() *Delta {
 		return p.delta
 	}
 	return nil
+}
+
+// DeltaAt says what an archive or layout leaves out; nil when it is no delta, or a
+// registry.
+//
+// Errors: those of [Client.Open].
+func (c *Client) DeltaAt(l Location) (*Delta, error) {
+	if l.Kind == Registry {
+		return nil, nil
+	}
+	p, err := openLocal(l)
+	if err != nil {
+		return nil, err
+	}
+	return p.delta, p.Close()
 }
 
 // A DeltaError reports that what a delta leaves out is not there.

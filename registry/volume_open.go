@@ -177,7 +177,7 @@ func (g *volumeGathering) read(path string, known map[string]bool) {
 	switch {
 	case errors.As(err, &content):
 		reason = "damaged: " + content.Reason
-	case errors.Is(err, os.ErrNotExist):
+	case !exists(path):
 		reason = "is missing"
 	}
 	g.problems = append(g.problems, VolumeProblem{Number: number, Path: path, Reason: reason, Err: err})

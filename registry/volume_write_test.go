@@ -218,6 +218,9 @@ func testDelta(t *testing.T, split int64) {
 	if from.Delta() == nil || from.Delta().String() != delta.String() {
 		t.Fatalf("opened as %v", from.Delta())
 	}
+	if split == 0 {
+		staysDelta(t, c, path, delta)
+	}
 	var lacking *registry.DeltaError
 	if err := fetch(t.Context(), from, now.imageLayer); !errors.As(err, &lacking) {
 		t.Errorf("the layer that is left out: %v", err)
@@ -255,6 +258,26 @@ func testDelta(t *testing.T, split int64) {
 		t.Fatal(err)
 	}
 	contractContent(t, open(t, c, "oci://"+reg.Host+"/empty:2.0.0"), now)
+}
+
+// staysDelta gives what is in a delta another name: it stays one.
+func staysDelta(t *testing.T, c *registry.Client, path string, delta *registry.Delta) {
+	t.Helper()
+	src := open(t, c, path)
+	dst, err := c.Update(t.Context(), location(t, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dst.Tag(t.Context(), src.Root, "other"); err != nil {
+		t.Fatal(err)
+	}
+	if err := dst.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, c, path+"#other")
+	if again.Delta() == nil || again.Delta().String() != delta.String() || again.Delta().Size() != delta.Size() {
+		t.Errorf("with another name it is %v", again.Delta())
+	}
 }
 
 func copyAndTag(ctx context.Context, src *registry.Source, dst *registry.Destination, tag string) error {

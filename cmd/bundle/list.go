@@ -42,6 +42,13 @@ corrupt, 10 registry not reachable.`,
 			if err != nil {
 				return err
 			}
+			delta, err := client.DeltaAt(loc)
+			if err != nil {
+				return err
+			}
+			if delta != nil {
+				flags.Talk(c).Sayf("%s: %s", loc, delta)
+			}
 			if form == flags.JSON {
 				return ui.JSON(c.App.Writer, map[string]any{"reference": loc.String(), "tags": names})
 			}
