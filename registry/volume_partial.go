@@ -479,7 +479,7 @@ func (p *remotePlace) removeTag(ctx context.Context, tag string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if resp, err := p.do(req); err == nil {
+		if resp, err := p.do(req); err == nil { //nolint:bodyclose // drain closes it
 			drain(resp.Body)
 		}
 	}
