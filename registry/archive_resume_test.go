@@ -253,8 +253,9 @@ func TestArchiveDoubtsWhatWasLeft(t *testing.T) {
 		}, false},
 		"the journal has the state of other content": {func() {
 			sum := []byte("sha\x03" + strings.Repeat("x", 32+64) + strings.Repeat("\x00", 8))
-			header := s.want[bytes.Index(s.want, []byte(large)):][:512]
-			edit(s.partial(), func(data []byte) []byte { copy(data[bytes.Index(s.want, []byte(large)):], header); return data })
+			before, _, _ := bytes.Cut(s.want, []byte(large))
+			header := s.want[len(before):][:512]
+			edit(s.partial(), func(data []byte) []byte { copy(data[len(before):], header); return data })
 			edit(s.journal(), func(data []byte) []byte {
 				crc := crc32.Checksum(header, crc32.MakeTable(crc32.Castagnoli))
 				return []byte(head(data) + line(fmt.Sprintf("at %s 0 %08x %s", large, crc, base64.StdEncoding.EncodeToString(sum))))

@@ -94,7 +94,7 @@ func (t *archiveTarget) abort() error {
 
 // close lets go of all that is read from.
 func (t *archiveTarget) close() error {
-	err := t.cargo.Close()
+	err := t.Close()
 	if t.before != nil {
 		err = errors.Join(err, t.before.Close())
 	}
@@ -112,7 +112,7 @@ func explainWrite(err error, place string) error {
 // findSupply is where a blob comes from: what was pushed or promised, else what
 // is in the file now.
 func (t *archiveTarget) findSupply(desc ocispec.Descriptor) (supply, bool) {
-	if o, ok := t.cargo.supply(desc); ok || t.before == nil {
+	if o, ok := t.supply(desc); ok || t.before == nil {
 		return o, ok
 	}
 	if there, err := t.before.has(context.Background(), desc); err != nil || !there {

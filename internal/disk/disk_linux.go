@@ -21,7 +21,7 @@ func statfs(folder string) (unix.Statfs_t, error) {
 // isFAT knows FAT; exFAT has another number and no such limit.
 func isFAT(folder string) bool {
 	s, err := statfs(folder)
-	return err == nil && uint32(s.Type) == unix.MSDOS_SUPER_MAGIC //nolint:gosec,unconvert // its width differs between machines
+	return err == nil && uint32(s.Type) == unix.MSDOS_SUPER_MAGIC //nolint:gosec // its width differs between machines
 }
 
 func free(folder string) (int64, bool) {
@@ -72,7 +72,7 @@ func allocate(f *os.File, at, size int64) error {
 func withoutRoom(f *os.File, size int64) error {
 	var s unix.Statfs_t
 	err := unix.Fstatfs(int(f.Fd()), &s)
-	switch kind := uint32(s.Type); { //nolint:gosec,unconvert // its width differs between machines
+	switch kind := uint32(s.Type); { //nolint:gosec // its width differs between machines
 	case err != nil, kind == unix.MSDOS_SUPER_MAGIC, kind == unix.EXFAT_SUPER_MAGIC:
 		return nil
 	}
