@@ -15,7 +15,7 @@ import (
 
 func inspectCommand() *cli.Command {
 	return &cli.Command{
-		Name: "inspect", Usage: "show what a bundle holds and who signed its root",
+		Name: "inspect", Usage: "show what a bundle, an image or a chart holds and who signed its root",
 		ArgsUsage: "LOCATION",
 		Description: `Without a policy the content is checked by digest as far as it is read, and the
 output says that nothing was verified. Signatures of charts are not looked at.
@@ -28,11 +28,14 @@ or denied, 6 content corrupt, 10 registry not reachable.`,
 			if err != nil {
 				return err
 			}
-			opened, err := openArg(c, door.Options{SkipContent: true})
+			opened, err := openArg(c, door.Options{AnyArtifact: true, SkipContent: true})
 			if err != nil {
 				return err
 			}
 			defer opened.Close()
+			if opened.Bundle == nil {
+				return printArtifact(c.Context, c.App.Writer, opened, form)
+			}
 			return printInspect(c.App.Writer, opened, form)
 		},
 	}

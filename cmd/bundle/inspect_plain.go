@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"waybill/bundle"
+	"waybill/internal/door"
+	"waybill/internal/flags"
+	"waybill/internal/ui"
+)
+
+// An inspectedArtifact is what `inspect` says in JSON of what is no bundle.
+type inspectedArtifact struct {
+	Reference string `json:"reference"`
+	Digest    string `json:"digest"`
+	Size      int64  `json:"size"`
+	MediaType string `json:"mediaType"`
+	door.Verification
+
+	ArtifactType string               `json:"artifactType,omitempty"`
+	Annotations  map[string]string    `json:"annotations,omitempty"`
+	Manifests    []ocispec.Descriptor `json:"manifests,omitempty"` // of an index
+	Config       *ocispec.Descriptor  `json:"config,omitempty"`
+	Layers       []ocispec.Descriptor `json:"layers,omitempty"`
+}
+
+// printArtifact prints an image, an index, a chart or any other artifact: what
+// its manifest says, and nothing that would have to be read besides.
+func printArtifact(ctx context.Context, out io.Writer, o *door.Opened, form flags.Form) error {
+	data, err := content.FetchAll(ctx, o.Source, o.Root)
+	if err != nil {
+		return err
+	}
+	result := inspectedArtifact{
+		Reference: o.Location.String(), Digest: o.Root.Digest.String(), Size: o.Root.Size, MediaType: o.Root.MediaType, Verification: o.Verification,
+	}
+	var manifest struct {
+		ArtifactType string
+		Annotations  map[string]string
+		Manifests    []ocispec.Descriptor
+		Config       *ocispec.Descriptor
+		Layers       []ocispec.Descriptor
+	}
+	if err := json.Unmarshal(data, &manifest); err != nil {
+		return &bundle.ContentError{Digest: o.Root.Digest, Reason: "is no manifest: " + err.Error()}
+	}
+	result.ArtifactType, result.Annotations = manifest.ArtifactType, manifest.Annotations
+	result.Manifests, result.Config, result.Layers = manifest.Manifests, manifest.Config, manifest.Layers
+	if form == flags.JSON {
+		return ui.JSON(out, result)
+	}
+	return result.print(out)
+}
+
+func (a inspectedArtifact) print(out io.Writer) error {
+	fmt.Fprintf(out, "%s\n%s, %s\n", a.Reference, printed(a.MediaType), ui.Size(a.Size))
+	if a.ArtifactType != "" {
+		fmt.Fprintf(out, "artifact type: %s\n", printed(a.ArtifactType))
+	}
+	fmt.Fprintf(out, "root: %s\n", a.Verification)
+	table := ui.NewTable(out, "  PART", "TYPE", "SIZE", "DIGEST")
+	row := func(part string, desc ocispec.Descriptor) {
+		table.Row("  "+part, printed(desc.MediaType), ui.Size(desc.Size), printed(desc.Digest.String()))
+	}
+	for _, desc := range a.Manifests {
+		row(platformWords(desc), desc)
+	}
+	if a.Config != nil {
+		row("config", *a.Config)
+	}
+	for _, desc := range a.Layers {
+		row("layer", desc)
+	}
+	return table.Flush()
+}
+
+// platformWords is what an entry of an index is for.
+func platformWords(desc ocispec.Descriptor) string {
+	if desc.Platform == nil {
+		return "manifest"
+	}
+	words := desc.Platform.OS + "/" + desc.Platform.Architecture
+	if desc.Platform.Variant != "" {
+		words += "/" + desc.Platform.Variant
+	}
+	return printed(words)
+}
+
+// printed is a stranger's text: quoted when a terminal could be misled by it.
+func printed(text string) string {
+	if quoted := strconv.Quote(text); quoted != `"`+text+`"` {
+		return quoted
+	}
+	return text
+}
