@@ -77,3 +77,32 @@ func (r *copyRun) readBack(ctx context.Context, n *copyNode) error {
 	}
 	return nil
 }
+
+// copiedBelow counts a blob that is read back only when the target takes no
+// manifest that names it.
+func (r *copyRun) copiedBelow(n *copyNode) {
+	r.mu.Lock()
+	r.below = append(r.below, n)
+	r.mu.Unlock()
+	r.done(&r.result.Copied, n, false, n.desc.Size)
+}
+
+// took notes that the target took a manifest and what it names.
+func (r *copyRun) took(n *copyNode) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, part := range n.parts {
+		r.taken[part] = true
+	}
+}
+
+// rest reads back the blobs that no manifest was taken for: those whose manifests
+// were there already.
+func (r *copyRun) rest(ctx context.Context) error {
+	return each(ctx, r.opts.Concurrency, len(r.below), func(ctx context.Context, i int) error {
+		if r.taken[r.below[i]] {
+			return nil
+		}
+		return r.readBack(ctx, r.below[i])
+	})
+}

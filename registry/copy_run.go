@@ -11,7 +11,7 @@ import (
 
 // To brings what is planned to a target, as [Copy] does after planning.
 func (p *CopyPlan) To(ctx context.Context, dst *Destination, opts CopyOptions) (CopyResult, error) {
-	r := &copyRun{plan: p, dst: dst, opts: opts, failed: map[*copyNode]bool{}, news: make(chan struct{}, 1), mounts: mountsTo{dst: dst, known: opts.Mounts}}
+	r := &copyRun{plan: p, dst: dst, opts: opts, failed: map[*copyNode]bool{}, taken: map[*copyNode]bool{}, news: make(chan struct{}, 1), mounts: mountsTo{dst: dst, known: opts.Mounts}}
 	r.size = p.Size()
 	r.result.Undetermined, r.result.Assumed = p.Undetermined(), p.assumed
 	if opts.OnPlanned != nil {
@@ -38,12 +38,14 @@ type copyRun struct {
 	result   CopyResult
 	failed   map[*copyNode]bool // not at the target, nor is what needs it
 	problems []error
-	sent     []*copyNode   // and not read back yet
+	sent     []*copyNode // and not read back yet
+	below    []*copyNode // blobs that were sent, and are looked for by the target when it takes their manifests
+	taken    map[*copyNode]bool
 	news     chan struct{} // that there is more of it
 }
 
 func (r *copyRun) all(ctx context.Context) error {
-	steps := []func(context.Context) error{r.blobs, r.manifests, r.attachAll, r.anchorAll}
+	steps := []func(context.Context) error{r.blobs, r.manifests, r.rest, r.attachAll, r.anchorAll}
 	for _, step := range steps {
 		if err := r.readingBack(ctx, step); err != nil {
 			return err
@@ -110,6 +112,9 @@ func (r *copyRun) mountOrSend(ctx context.Context, mounts *mounts, n *copyNode) 
 	err := r.send(ctx, n)
 	mounts.drop(ctx, n.desc)
 	switch {
+	case err == nil && r.reliesOnManifests(ctx):
+		r.copiedBelow(n)
+		return true, nil
 	case err == nil:
 		r.copied(n)
 		return true, nil
@@ -157,6 +162,7 @@ func (r *copyRun) manifest(ctx context.Context, n *copyNode) error {
 	if err := r.dst.target.putManifest(ctx, n.desc, data); err != nil {
 		return r.target(n, "writing", err)
 	}
+	r.took(n)
 	r.copied(n)
 	return nil
 }

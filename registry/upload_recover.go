@@ -211,7 +211,7 @@ type uploadLimits struct {
 	byHost map[string]int64
 	spare  sync.Pool // of buffers, a *[smallPiece]byte each
 
-	refusing map[string]func() bool // by host: whether it refuses a wrong digest
+	trials map[string]func() bool // by what is tried where
 }
 
 // noChunks is the limit of a host that takes blobs only whole.
