@@ -37,6 +37,7 @@ type worldOfFaults struct {
 	source, target *watched
 	from           string // where the bundle is
 	root           digest.Digest
+	usual          []string
 	dir            string // the release's, with the keys
 	looks          int
 }
@@ -58,9 +59,10 @@ type watched struct {
 	problems []string
 }
 
-func newWatched(t *testing.T, noReferrers bool) *watched {
+func newWatched(t *testing.T, opts registrytest.Options) *watched {
 	w := &watched{}
-	w.Server = registrytest.New(t, registrytest.Options{NoReferrers: noReferrers, Fault: w.before, After: w.after})
+	opts.Fault, opts.After = w.before, w.after
+	w.Server = registrytest.New(t, opts)
 	w.twin = registrytest.New(t, registrytest.Options{Handler: w.Server.WithoutFaults()})
 	return w
 }
@@ -126,10 +128,24 @@ metadata: {name: NAME}
 spec: {containers: [{name: NAME, image: "HOST/up/NAME:1"}]}
 `
 
+// A targetOfFaults is one kind of registry to write to.
+type targetOfFaults struct {
+	name  string
+	opts  registrytest.Options
+	usual []string // flags of every run
+}
+
+var targetsOfFaults = []targetOfFaults{
+	{name: "referrers endpoint"},
+	{name: "no referrers endpoint", opts: registrytest.Options{NoReferrers: true}},
+	{name: "in chunks", opts: registrytest.Options{Uploads: registrytest.Uploads{LocationQuery: "_state=x", CommitDigest: "-"}}, usual: []string{"--chunk-size", "65536"}},
+	{name: "no chunks, no referrers endpoint", opts: registrytest.Options{NoReferrers: true, Uploads: registrytest.Uploads{RefuseChunks: 405, Absolute: true}}, usual: []string{"--chunk-size", "65536"}},
+}
+
 // newWorldOfFaults makes the release and builds it at the source.
-func newWorldOfFaults(t *testing.T, noReferrers bool) *worldOfFaults {
+func newWorldOfFaults(t *testing.T, target targetOfFaults) *worldOfFaults {
 	t.Helper()
-	w := &worldOfFaults{t: t, source: newWatched(t, false), target: newWatched(t, noReferrers), dir: t.TempDir()}
+	w := &worldOfFaults{t: t, source: newWatched(t, registrytest.Options{}), target: newWatched(t, target.opts), usual: target.usual, dir: t.TempDir()}
 	t.Chdir(w.dir)
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -171,7 +187,11 @@ func (w *worldOfFaults) image(repository string, platforms []string, withSBOM bo
 	var entries []ocispec.Descriptor
 	for _, arch := range platforms {
 		config := w.push(dst, ocispec.MediaTypeImageConfig, ocispec.Image{Platform: ocispec.Platform{OS: "linux", Architecture: arch}, Author: repository})
-		layer := w.push(dst, ocispec.MediaTypeImageLayer, strings.Repeat("layer of "+repository+" for "+arch, 100))
+		size := 100
+		if arch == "arm64" {
+			size = 5000 // several chunks
+		}
+		layer := w.push(dst, ocispec.MediaTypeImageLayer, strings.Repeat("layer of "+repository+" for "+arch, size))
 		desc := w.push(dst, ocispec.MediaTypeImageManifest, ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config, Layers: []ocispec.Descriptor{layer}})
 		desc.Platform = &ocispec.Platform{OS: "linux", Architecture: arch}
 		entries = append(entries, desc)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 // it led to before, and nothing beside its place but what it can go on from. The
 // next run makes what one makes that was never disturbed.
 func TestKilledCopies(t *testing.T) {
-	w := newWorldOfFaults(t, rand.IntN(2) == 0)
+	w := newWorldOfFaults(t, targetsOfFaults[rand.IntN(len(targetsOfFaults))])
 	archive := filepath.Join(w.dir, "loaded.tar")
 	if code, _, errOut := runBundle(t, "save", w.from, archive, "--policy", "none"); code != 0 {
 		t.Fatal(errOut)
@@ -39,7 +40,7 @@ func (w *worldOfFaults) requestsSeen() int64 { return w.source.seen.Load() + w.t
 
 func (d *disturbance) kill(args []string) {
 	place, before := d.fresh(), d.requestsSeen()
-	if code, _, errOut := d.op.do(place); code != 0 {
+	if code, _, errOut := d.op.do(place, d.usual...); code != 0 {
 		d.t.Fatalf("undisturbed: exit %d: %s", code, errOut)
 	}
 	d.want = d.stateAt(place)
@@ -62,7 +63,7 @@ func (d *disturbance) kill(args []string) {
 		if left := d.besides(place, true); len(left) > 0 {
 			fail("it leaves %q", left)
 		}
-		if code, _, errOut := d.op.do(place); code != 0 {
+		if code, _, errOut := d.op.do(place, d.usual...); code != 0 {
 			fail("doing it again: exit %d: %s", code, errOut)
 		} else if got := d.stateAt(place); got != d.want {
 			fail("after doing it again %s", difference(got, d.want))
@@ -85,7 +86,7 @@ func (d *disturbance) killAt(at int64, place string, args []string) bool {
 	for _, word := range args {
 		words = append(words, strings.ReplaceAll(word, "TO", place))
 	}
-	cmd := bundleProgram(d.t, append(words, "--key", "vendor.pub", "--quiet")...)
+	cmd := bundleProgram(d.t, slices.Concat(words, []string{"--key", "vendor.pub", "--quiet"}, d.usual)...)
 	return d.killProgram(cmd.Start, cmd.Wait, func() { _ = cmd.Process.Kill() }, d.requestsSeen()+at)
 }
 
@@ -113,7 +114,7 @@ func (w *worldOfFaults) killProgram(start, wait func() error, kill func(), until
 // A lock that is killed leaves the one that was there, or the new one, and nothing
 // beside it that the next does not take away.
 func TestKilledLock(t *testing.T) {
-	w := newWorldOfFaults(t, false)
+	w := newWorldOfFaults(t, targetsOfFaults[0])
 	want := w.hash("release.lock.yaml")
 	w.ok(os.Remove("release.lock.yaml"))
 	before := w.requestsSeen()

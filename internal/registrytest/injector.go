@@ -71,6 +71,9 @@ type Trouble struct {
 // twin is the base URL of another host where the same content lies.
 func Troubles(rnd *rand.Rand, twin string) []Trouble {
 	near, far := 1+rnd.IntN(40), 1+rnd.IntN(4000)
+	if rnd.IntN(2) == 0 {
+		far = 1 + rnd.IntN(150_000)
+	}
 	wrong := http.Header{"Docker-Content-Digest": {"sha256:" + fmt.Sprintf("%064x", rnd.Uint64())}}
 	html := http.Header{"Content-Type": {"text/html"}}
 	return []Trouble{
