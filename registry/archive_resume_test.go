@@ -377,6 +377,12 @@ func TestArchiveThatIsThere(t *testing.T) {
 	if _, read, err := s.save(t, t.Context(), func(int64) {}, 4); err != nil || read != 0 {
 		t.Errorf("%d bytes are read, %v", read, err)
 	}
+	if err := os.WriteFile(s.journal(), []byte("of a writer that was killed after the rename"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.save(t, t.Context(), func(int64) {}, 4); err != nil {
+		t.Error(err)
+	}
 	if now, err := os.Stat(s.to()); err != nil || !os.SameFile(before, now) {
 		t.Errorf("it was written again, %v", err)
 	}

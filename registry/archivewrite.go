@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -29,8 +31,8 @@ type archiveTarget struct {
 func createArchive(l Location, keep bool, hooks *ResumeHooks) (*archiveTarget, error) {
 	c := newCargo()
 	t := &archiveTarget{path: l.Path, cargo: c, hooks: hooks, staged: staged{place: placeName(l), into: c}}
-	if isDirectory(l.Path) {
-		return nil, &LocationError{Input: l.String(), Reason: "is a folder, not an archive"}
+	if err := checkFile(l); err != nil {
+		return nil, err
 	}
 	if keep && exists(l.Path) {
 		before, err := openArchive(l)
@@ -45,6 +47,17 @@ func createArchive(l Location, keep bool, hooks *ResumeHooks) (*archiveTarget, e
 	}
 	t.partial = partial
 	return t, nil
+}
+
+// checkFile refuses what no file can be written to.
+func checkFile(l Location) error {
+	switch folder := filepath.Dir(l.Path); {
+	case isDirectory(l.Path):
+		return &LocationError{Input: l.String(), Reason: "is a folder, not an archive"}
+	case !exists(folder):
+		return &LocationError{Input: l.String(), Reason: fmt.Sprintf("is in a folder that does not exist, %q", folder), Err: fs.ErrNotExist}
+	}
+	return nil
 }
 
 // Fetch gives what was pushed or promised, or what is in the file now.

@@ -47,7 +47,7 @@ func TestWritingLeavesOthersAlone(t *testing.T) {
 			t.Errorf("%s is held as if it were ours: %v", typed, err)
 		}
 	}
-	for _, typed := range []string{folder, "oci-layout:" + file, "oci-archive:" + folder} {
+	for _, typed := range []string{folder, "oci-layout:" + file, "oci-archive:" + folder, filepath.Join(dir, "absent", "shop.tar")} {
 		_, err := c.Create(t.Context(), location(t, typed))
 		var wrong *registry.LocationError
 		if !errors.As(err, &wrong) {

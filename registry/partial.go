@@ -187,8 +187,9 @@ func (p *partialFile) keep() error {
 func (p *partialFile) drop() error {
 	var err error
 	if p.journal != nil {
-		err = errors.Join(ignoreClosed(p.journal.close()), removeFile(p.journalName()))
+		err = ignoreClosed(p.journal.close())
 	}
+	err = errors.Join(err, removeFile(p.journalName())) // one that a killed writer left beside a finished file, too
 	first := removeFile(p.name())
 	closed := ignoreClosed(p.file.Close())
 	if first != nil && exists(p.name()) {
