@@ -46,6 +46,11 @@ spec:
       - name: metrics
         image: {{ if semverCompare ">=1.29-0" .Capabilities.KubeVersion.Version }}shop/metrics:new{{ else }}shop/metrics:old{{ end }}
       {{- end }}
+-- templates/config.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: c}
+data: {otherImage: quay.io/shop/other}
 -- templates/hook.yaml --
 apiVersion: batch/v1
 kind: Job
@@ -82,6 +87,7 @@ func TestImagesOfAChart(t *testing.T) {
 		"candidate docker.io/shop/side:2.1 1", // as Helm reads 2.10
 		"candidate docker.io/shop/thing:1 1",
 		"certain docker.io/shop/web:1.0.0 1",
+		"candidate quay.io/shop/other:latest 1",
 		"certain quay.io/shop/pinned:3 1",
 		"certain quay.io/shop/tool:1 1",
 	}
@@ -92,7 +98,7 @@ func TestImagesOfAChart(t *testing.T) {
 	values := map[string]any{"old": map[string]any{"image": ""}, "side": map[string]any{"image": map[string]any{"tag": "9"}}}
 	want = append(want[:3], "certain docker.io/shop/metrics:new 1", "certain docker.io/shop/metrics:old 1", "certain docker.io/shop/migrate:1 1",
 		"candidate docker.io/shop/side:9 1", "candidate docker.io/shop/thing:1 1", "certain docker.io/shop/web:1.0.0 1",
-		"certain quay.io/shop/pinned:3 1", "certain quay.io/shop/tool:1 1")
+		"candidate quay.io/shop/other:latest 1", "certain quay.io/shop/pinned:3 1", "certain quay.io/shop/tool:1 1")
 	got := foundIn(t, chart,
 		RenderOptions{KubeVersion: "1.28.0", Values: values, APIVersions: []string{"monitoring.example/v1"}},
 		RenderOptions{KubeVersion: "1.30.0", Values: values, APIVersions: []string{"monitoring.example/v1"}})

@@ -61,6 +61,10 @@ func conventions() map[string]convention {
 			pod("    env:\n    - {name: IMAGE_REGISTRY, value: quay.io/shop}\n    - {name: A_IMAGE, value: a}\n    - {name: A_TAG, value: '1.0'}\n    - {name: B_IMAGE, value: b}\n    - {name: B_TAG, value: '2.0'}\n"),
 			[]string{"recognised quay.io/shop/a:1.0", "recognised quay.io/shop/b:2.0"},
 		},
+		"a repository and an image without a tag": {
+			pod("    env: [{name: DB_REPO_URL, value: quay.io/shop}, {name: DB_IMAGE, value: db-server}]\n"),
+			[]string{"candidate quay.io/shop/db-server"},
+		},
 		"flags in parts": {
 			pod("    args: [--agent-image-repository=quay.io/shop/agent, --agent-image-tag, v1.2]"),
 			[]string{"recognised quay.io/shop/agent:v1.2"},
@@ -213,6 +217,7 @@ func TestWhatIsFoundIsRewritten(t *testing.T) {
 		"YAML and text for a shell in a custom resource":                      "quay.io/shop/tool:v2",
 		"a registry and tag that maps around say":                             "docker.io/mesh/proxy:1.24.0",
 		"defaults of a definition in parts":                                   "quay.io/shop/op:v1",
+		"a repository and an image without a tag":                             "quay.io/shop/db-server",
 		"flags in parts":                                                      "quay.io/shop/agent:v1.2",
 		"parts in a text that is a template":                                  "quay.io/shop/a:v1",
 	}

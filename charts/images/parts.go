@@ -171,7 +171,9 @@ func (p partsReader) assemble(g group) (parts, bool) {
 	if one.inherited && registry == "" {
 		registry = p.around.registry
 	}
-	if tag == "" && digest == "" && !whole && !(p.untagged && (one.says || strings.Contains(name, "/"))) {
+	untagged := tag == "" && digest == "" && !whole
+	joint := g.fields[repositoryRole].value != "" && g.fields[imageRole].value != "" && hasHost(name) // what is added to it stands elsewhere
+	if untagged && !joint && !(p.untagged && (one.says || strings.Contains(name, "/"))) {
 		return parts{}, false
 	}
 	one.reference = joined(registry, name, tag, digest)
@@ -180,7 +182,7 @@ func (p partsReader) assemble(g group) (parts, bool) {
 		return parts{}, false
 	}
 	about := g.stem + " " + p.parent
-	one.doubtful = one.inherited && g.fields[tagRole].value == "" || !one.says && g.fields[tagRole].value == "" && digest == "" || namesSource(about) || namesArtifact(about) && !one.says || !one.says && form != hosted && !strings.Contains(name, "/")
+	one.doubtful = untagged || one.inherited && g.fields[tagRole].value == "" || !one.says && g.fields[tagRole].value == "" && digest == "" || namesSource(about) || namesArtifact(about) && !one.says || !one.says && form != hosted && !strings.Contains(name, "/")
 	if one.doubtful && !one.says && form < versioned {
 		return parts{}, false
 	}
