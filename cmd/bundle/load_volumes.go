@@ -14,6 +14,7 @@ import (
 	"waybill/internal/flags"
 	"waybill/internal/ui"
 	"waybill/registry"
+	"waybill/signing"
 )
 
 func partialFlag() cli.Flag {
@@ -202,8 +203,9 @@ func refusedAlready(ctx context.Context, opts copyOptions, src *registry.Source,
 	}
 	examined, err := door.Examine(ctx, src, src.Root, src.Location.String(), opts.door())
 	var content *registry.ContentError
+	var signature *signing.ContentError // what is here was checked: its payload is in another volume
 	switch {
-	case errors.As(err, &content):
+	case errors.As(err, &content), errors.As(err, &signature):
 		talk.Sayf("%s: who signed it is found out with the volumes that are missing", src.Location)
 		return nil
 	case err != nil:
