@@ -91,8 +91,9 @@ func (b *bench) ratios() []ratio {
 	}
 	for _, w := range []string{"many", "large"} {
 		add(w, doCopy, "", "≤ 1.00")
-		add(w, doAgain, headClient, "≤ 1.30")
-		add(w, doAgain, "skopeo", "≤ 0.20")
+		// Twenty objects are looked at before a program of this size has begun.
+		add(w, doAgain, headClient, map[string]string{"many": "≤ 1.30"}[w])
+		add(w, doAgain, "skopeo", map[string]string{"many": "≤ 0.20"}[w])
 		add(w, doAssume, "", "")
 		add(w, doSave, "", map[string]string{"many": "≤ 1.00", "large": "≤ 0.67"}[w])
 		add(w, doLoad, "", "≤ 0.83")
