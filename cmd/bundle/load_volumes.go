@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"waybill/bundle"
 	"waybill/internal/door"
 	"waybill/internal/flags"
 	"waybill/internal/ui"
@@ -203,9 +204,11 @@ func refusedAlready(ctx context.Context, opts copyOptions, src *registry.Source,
 	}
 	examined, err := door.Examine(ctx, src, src.Root, src.Location.String(), opts.door())
 	var content *registry.ContentError
-	var signature *signing.ContentError // what is here was checked: its payload is in another volume
+	// What is here was checked: what is not there is in another volume.
+	var signature *signing.ContentError
+	var document *bundle.ContentError
 	switch {
-	case errors.As(err, &content), errors.As(err, &signature):
+	case errors.As(err, &content), errors.As(err, &signature), errors.As(err, &document):
 		talk.Sayf("%s: who signed it is found out with the volumes that are missing", src.Location)
 		return nil
 	case err != nil:
