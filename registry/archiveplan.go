@@ -34,6 +34,7 @@ type tarPlan struct {
 type tarPart struct {
 	tarball.Planned
 	data []byte             // what is in it when that is known; nil for a blob
+	late bool               // what is in it is only known once the rest is written
 	blob ocispec.Descriptor // the blob that is in it,
 	from int64              // from this byte on
 	supply

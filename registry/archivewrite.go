@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -92,10 +91,7 @@ func (t *archiveTarget) commit(ctx context.Context) error {
 			return errors.Join(explainWrite(err, t.place), t.close(), t.partial.leave())
 		}
 	}
-	how := tarWriting{place: t.place, concurrency: t.concurrency, hooks: t.hooks, finish: func(file *os.File) error {
-		t.sum.begin(ctx, plan, file)
-		return nil
-	}}
+	how := tarWriting{place: t.place, concurrency: t.concurrency, hooks: t.hooks, sum: &t.sum}
 	return errors.Join(writeTar(ctx, t.partial, plan, how), t.close())
 }
 

@@ -2,49 +2,49 @@ package registry
 
 import (
 	"context"
-	"io"
 	"os"
 	"runtime"
 
 	"github.com/opencontainers/go-digest"
 )
 
-// A tarSum is the SHA-256 of a tar that is written, computed while its bytes go to
-// the disk: reading them again then costs no time of its own.
+// A tarSum is the SHA-256 of a tar, computed while it is written.
 type tarSum struct {
 	size int64
 	done chan struct{} // nil: not begun
-	sum  string
-	err  error
+	sum  string        // empty when it did not come to be
 }
 
-// begin reads the file from now on. All but the mark at its end must be in it.
-func (s *tarSum) begin(ctx context.Context, plan *tarPlan, file *os.File) {
-	s.size = plan.tar.Size()
-	if runtime.GOOS == "windows" { // which renames nothing that is open
-		return
+// follow computes it behind those who write a planned tar. resume is how far an
+// interrupted write was. A nil sum is one that nobody asks for.
+func (s *tarSum) follow(plan *tarPlan, to *partialFile, resume claim) *tarFollower {
+	if s == nil || runtime.GOOS == "windows" { // which renames nothing that is open
+		return nil
 	}
-	f, err := os.Open(file.Name())
+	file, err := os.Open(to.name())
 	if err != nil {
-		return // it will be read when somebody asks
+		return nil // it will be read when somebody asks
 	}
+	s.size = plan.tar.Size()
 	s.done = make(chan struct{})
+	h := digest.SHA256.Digester()
+	f := newTarFollower(plan, file, to.journal, h.Hash(), resume)
 	go func() {
 		defer close(s.done)
-		defer f.Close() // it was only read from
-		h := digest.SHA256.Digester()
-		content := tellingReader{ctx, io.NewSectionReader(f, 0, plan.tar.Trailer()), func(int) {}}
-		_, s.err = io.CopyBuffer(struct{ io.Writer }{h.Hash()}, content, make([]byte, 256<<10))
-		_, _ = h.Hash().Write(make([]byte, tarEnd)) // hashes don't fail
-		s.sum = h.Digest().Encoded()
+		defer file.Close() // it was only read from
+		if whole, err := f.run(); err == nil && whole {
+			_, _ = h.Hash().Write(make([]byte, tarEnd)) // hashes don't fail
+			s.sum = h.Digest().Encoded()
+		}
 	}()
+	return f
 }
 
 // wait gives the size and the sum of the file at path.
 func (s *tarSum) wait(ctx context.Context, path string) (int64, string, error) {
 	if s.done != nil {
 		<-s.done
-		if s.err == nil {
+		if s.sum != "" {
 			return s.size, s.sum, nil
 		}
 	}

@@ -20,6 +20,7 @@ import (
 //	waybill journal 1 sha256:…        the plan that it is for
 //	1c291ca3 done NAME SUM            a file of the tar is written
 //	0f51b0a8 at NAME BYTES SUM STATE  so much of its content is
+//	51d2c6e0 at * BYTES 0 STATE       so much of the tar is hashed
 //
 // Each line but the first begins with the CRC-32C of the rest of it. SUM is the
 // CRC-32C of what was written of the file, its header first; STATE is how far
@@ -76,6 +77,9 @@ const (
 	otherJournal   = "it is of other content"
 	damagedJournal = "its journal is damaged"
 )
+
+// wholeTar stands for the tar itself where a journal names its files.
+const wholeTar = "*"
 
 // maxJournalLine is more than any line has.
 const maxJournalLine = 1 << 10

@@ -33,8 +33,6 @@ type partialFile struct {
 	file    *os.File
 	before  int64 // how long it was when it was opened: an interrupted write left it
 	journal *journal
-
-	reserved bool // it has its whole size already
 }
 
 // openPartial takes the partial file of path, and makes it when there is none. A
@@ -86,7 +84,6 @@ func (p *partialFile) mark(plan *tarPlan) error {
 	if err != nil || info.Size() < plan.tar.Size() {
 		return err
 	}
-	p.reserved = true
 	_, err = p.file.WriteAt([]byte(unfinishedMark), plan.tar.Trailer())
 	return err
 }

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"encoding"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"slices"
 	"sync"
 
 	"waybill/internal/tarball"
@@ -21,6 +19,7 @@ type tarWriting struct {
 	place       string // printed
 	concurrency int
 	hooks       *ResumeHooks
+	sum         *tarSum // computed while the tar is written; nil for no need of it
 	// finish is called with the file once all of the plan is in it; nil for nothing.
 	finish func(*os.File) error
 }
@@ -37,7 +36,11 @@ func writeTar(ctx context.Context, to *partialFile, plan *tarPlan, how tarWritin
 	case err != nil:
 		return explainWrite(errors.Join(err, to.drop()), how.place)
 	}
-	w := &tarWriter{plan: plan, file: to.file, journal: to.journal, claims: claims, inOrder: !to.reserved, hooks: how.hooks}
+	w := &tarWriter{
+		plan: plan, file: to.file, journal: to.journal, claims: claims, hooks: how.hooks,
+		follower: how.sum.follow(plan, to, claims[wholeTar]),
+	}
+	defer w.follower.stop()
 	if to.before > 0 {
 		how.hooks.resumed(Resumption{Partial: to.name(), Kept: w.claimed(), Why: why})
 	}
@@ -46,6 +49,7 @@ func writeTar(ctx context.Context, to *partialFile, plan *tarPlan, how tarWritin
 		err = how.finish(to.file)
 	}
 	if err == nil {
+		w.follower.complete()
 		err = to.finish(plan)
 	}
 	done := w.done()
@@ -64,12 +68,12 @@ func writeTar(ctx context.Context, to *partialFile, plan *tarPlan, how tarWritin
 // tarWriter writes a planned tar to a file: any part at any time, several at
 // once. Nothing is held of a blob but one buffer.
 type tarWriter struct {
-	plan    *tarPlan
-	file    tarFile
-	journal *journal // nil for none
-	claims  map[string]claim
-	inOrder bool // for a file that is as long as what was written of it
-	hooks   *ResumeHooks
+	plan     *tarPlan
+	file     tarFile
+	journal  *journal // nil for none
+	claims   map[string]claim
+	hooks    *ResumeHooks
+	follower *tarFollower // nil for none
 
 	mu       sync.Mutex
 	problems []error          // content that its source has not got, or not right
@@ -105,13 +109,8 @@ func (w *tarWriter) write(ctx context.Context, concurrency int) error {
 			w.written[name] = -1
 		}
 	}
-	parts := slices.Clone(w.plan.parts)
-	if !w.inOrder {
-		// Large ones first: the last one begun should not be the longest.
-		slices.SortStableFunc(parts, func(a, b tarPart) int { return cmp.Compare(b.Size, a.Size) })
-	}
-	err := each(ctx, concurrency, len(parts), func(ctx context.Context, i int) error {
-		err := w.part(ctx, parts[i])
+	err := each(ctx, concurrency, len(w.plan.parts), func(ctx context.Context, i int) error {
+		err := w.part(ctx, i)
 		if isContentProblem(err) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -166,18 +165,24 @@ func (w *tarWriter) note(part tarPart, content int64) {
 }
 
 // part sees to it that one file of the tar is written.
-func (w *tarWriter) part(ctx context.Context, part tarPart) error {
+func (w *tarWriter) part(ctx context.Context, i int) error {
+	part := w.plan.parts[i]
 	buffer := tarBuffers.Get().(*[tarBuffer]byte)
 	defer tarBuffers.Put(buffer)
 	if part.data != nil {
 		out := w.begin(part, buffer[:])
-		return errors.Join(out.addHeader(part), out.add(part.data), out.pad(part.End()))
+		err := errors.Join(out.addHeader(part), out.add(part.data), out.pad(part.End()))
+		if err == nil && !part.late {
+			w.follower.reached(i, part.End(), part.End())
+		}
+		return err
 	}
 	part.started()
-	p := &blobPart{tarPart: part, writer: w, buffer: buffer[:], sum: part.blob.Digest.Algorithm().Hash()}
+	p := &blobPart{tarPart: part, index: i, writer: w, buffer: buffer[:], sum: part.blob.Digest.Algorithm().Hash()}
 	if err := p.run(ctx); err != nil {
 		return err
 	}
+	w.follower.reached(i, part.End(), part.End())
 	w.note(part, -1)
 	part.done(p.told)
 	return nil
@@ -190,6 +195,7 @@ func (w *tarWriter) begin(part tarPart, buffer []byte) *partWriter {
 // blobPart is a blob on its way to its place.
 type blobPart struct {
 	tarPart
+	index  int // of the plan's parts
 	writer *tarWriter
 	buffer []byte
 	out    *partWriter
@@ -239,6 +245,7 @@ func (p *blobPart) run(ctx context.Context) error {
 
 // fresh begins with the first byte.
 func (p *blobPart) fresh() error {
+	p.writer.follower.altered(p.index)
 	p.out, p.there, p.noted = p.writer.begin(p.tarPart, p.buffer), 0, 0
 	p.sum.Reset()
 	return p.out.addHeader(p.tarPart)
@@ -268,6 +275,7 @@ func (p *blobPart) takeOver(c claim) bool {
 	}
 	p.out = &partWriter{file: p.writer.file, at: end, buffer: p.buffer, sum: sum}
 	p.there, p.noted = c.content, c.content
+	p.writer.follower.reached(p.index, end, end)
 	return true
 }
 
@@ -340,6 +348,7 @@ func (p *blobPart) makeRoom() error {
 	if p.there-p.noted >= journalStep {
 		p.tell()
 	}
+	p.writer.follower.reached(p.index, p.out.at, 0)
 	return nil
 }
 
@@ -356,6 +365,7 @@ func (p *blobPart) tell() {
 	p.writer.journal.at(p.Name, p.there, p.out.sum, data)
 	p.writer.note(p.tarPart, p.there)
 	p.noted = p.there
+	p.writer.follower.reached(p.index, p.out.at, p.out.at)
 }
 
 func (p *blobPart) wrong(reason string) *ContentError {

@@ -245,13 +245,8 @@ func (t *volumeTarget) writeVolume(ctx context.Context, s *plannedSet, number in
 	}
 	return writeTar(ctx, partial, plan, tarWriting{
 		place: path, concurrency: t.concurrency, hooks: t.hooks,
-		finish: func(file *os.File) error {
-			err := s.writeSums(number, plan, file)
-			if err == nil {
-				sum.begin(ctx, plan, file)
-			}
-			return err
-		},
+		sum:    sum,
+		finish: func(file *os.File) error { return s.writeSums(number, plan, file) },
 	})
 }
 
@@ -387,7 +382,7 @@ func (s *plannedSet) tarPlan(number int) (*tarPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, p.addData(piecesFile, sums)
+	return p, p.add(tarPart{data: sums, late: true, Planned: tarball.Planned{Name: piecesFile, Size: int64(len(sums))}})
 }
 
 // supplyOf is where a part is read; a blob is done when its last piece is.
