@@ -24,11 +24,9 @@ type ArchiveOptions struct {
 	Split int64
 	// Volume is the number of the only one that is written; 0 writes all.
 	Volume int
-	// Overwrite replaces volumes of something else.
-	Overwrite bool
-	// OnReplace is told of each file that Overwrite replaces, and what it is; nil for
-	// nobody.
-	OnReplace func(path, what string)
+	// OnReplace is told of each volume of the same root that was replaced or removed,
+	// and what it was; nil for nobody.
+	OnReplace func(path, what string, removed bool)
 	// Delta leaves out what its bases hold; nil for nothing.
 	Delta *Delta
 	// OnVolume is told of each volume once it is there; kept says that it was there
@@ -39,10 +37,11 @@ type ArchiveOptions struct {
 // CreateArchive opens an archive for writing, as [Client.Create] does, in volumes
 // and without what a base holds when it is asked to. Volumes are written one after
 // the other and each has its name once it is whole; those of the same set that are
-// there already are checked and stay.
+// there already are checked and stay, and those of another set of the same root are
+// replaced. Nothing else that has the name of a volume is touched.
 //
-// Errors: those of Create; on Commit also *SplitError, and *VolumesError for a
-// number that the set has not got.
+// Errors: those of Create; on Commit also *SplitError, *VolumesError for a number
+// that the set has not got, and *LocationError for a file that is in the way.
 func (c *Client) CreateArchive(_ context.Context, l Location, opts ArchiveOptions) (*Destination, error) {
 	if l.Kind != Archive {
 		return nil, &LocationError{Input: l.String(), Reason: "is no archive", Meant: l.Path + ".tar"}
@@ -176,7 +175,7 @@ func (t *volumeTarget) writeAll(ctx context.Context) error {
 			return err
 		}
 	}
-	return t.removeStrays(total)
+	return t.removeStrays(s, total)
 }
 
 // findRoom wants room for all volumes that are to be written before the first one
@@ -216,6 +215,7 @@ func (t *volumeTarget) findRoom(s *plannedSet) error {
 func (t *volumeTarget) one(ctx context.Context, s *plannedSet, number int) error {
 	path := volumePath(t.path, number)
 	kept := s.isWhole(ctx, path, number)
+	before, wasThere := lookAt(path), exists(path)
 	var sum tarSum
 	if kept {
 		s.skip(number)
@@ -228,6 +228,9 @@ func (t *volumeTarget) one(ctx context.Context, s *plannedSet, number int) error
 		return err
 	}
 	t.result.Files = append(t.result.Files, f)
+	if wasThere && !kept {
+		t.replaced(before, s, false)
+	}
 	if t.opts.OnVolume != nil {
 		t.opts.OnVolume(f, len(s.plan.parts), kept)
 	}
@@ -248,56 +251,6 @@ func (t *volumeTarget) writeVolume(ctx context.Context, s *plannedSet, number in
 		sum:    sum,
 		finish: func(file *os.File) error { return s.writeSums(number, plan, file) },
 	})
-}
-
-// guard refuses to replace what is not of the same root.
-func (t *volumeTarget) guard(s *plannedSet, total int) error {
-	for _, path := range t.there {
-		_, number, _ := archiveOf(path)
-		if t.opts.Volume != 0 && number != t.opts.Volume {
-			continue
-		}
-		reason := ""
-		v, err := openVolume(path)
-		switch {
-		case err != nil && number <= total && isTorn(err):
-			continue // one of ours that was damaged
-		case err != nil:
-			reason = "is no volume of an archive"
-		case v.table.Root != s.plan.base.Root:
-			reason = "is a volume of " + v.table.Root.String() + ", not of " + s.plan.base.Root.String()
-		}
-		if v != nil {
-			_ = v.blobs.Close() // it was only read from
-		}
-		if reason != "" && t.opts.Overwrite {
-			if t.opts.OnReplace != nil {
-				t.opts.OnReplace(path, reason)
-			}
-			continue
-		}
-		if reason != "" {
-			return &LocationError{Input: path, Reason: reason + ", and is left alone; --overwrite replaces it", Err: os.ErrExist}
-		}
-	}
-	return nil
-}
-
-// isTorn says whether a file that is no volume may have been one.
-func isTorn(err error) bool { return as[*ContentError](err) }
-
-// removeStrays takes away volumes of an earlier, larger set.
-func (t *volumeTarget) removeStrays(total int) error {
-	if t.opts.Volume != 0 {
-		return nil
-	}
-	var all []error
-	for _, path := range t.there {
-		if _, number, _ := archiveOf(path); number > total {
-			all = append(all, os.Remove(path))
-		}
-	}
-	return errors.Join(all...)
 }
 
 // plannedSet is a set of volumes before it is written.

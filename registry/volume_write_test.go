@@ -125,12 +125,20 @@ func TestSaveOverVolumes(t *testing.T) {
 	}
 	_, err = saveVolumes(t, c, filepath.Join(dir, "two"), archive, opts)
 	var other *registry.LocationError
-	if !errors.As(err, &other) || !strings.Contains(err.Error(), "--overwrite") || !bytes.Equal(readFile(t, second), whole) {
+	if !errors.As(err, &other) || !strings.Contains(err.Error(), "left alone") || !bytes.Equal(readFile(t, second), whole) {
 		t.Errorf("over volumes of something else: %v", err)
 	}
-	again, err := saveVolumes(t, c, filepath.Join(dir, "two"), archive, registry.ArchiveOptions{Split: 40 << 10, Overwrite: true})
-	if err != nil || again.Total >= volumes.Total {
-		t.Fatalf("%+v, %v", again, err)
+	var removed []string
+	again, err := saveVolumes(t, c, filepath.Join(dir, "one"), archive, registry.ArchiveOptions{Split: 40 << 10, OnReplace: func(path, what string, gone bool) {
+		if gone {
+			removed = append(removed, path)
+		}
+		if !strings.Contains(what, "another split, of 24K") {
+			t.Errorf("%s was %s", path, what)
+		}
+	}})
+	if err != nil || again.Total >= volumes.Total || len(removed) != volumes.Total-again.Total {
+		t.Fatalf("%+v, removed %v, %v", again, removed, err)
 	}
 	if src := open(t, c, archive); src.Volumes().Total != again.Total {
 		t.Errorf("%+v", src.Volumes())

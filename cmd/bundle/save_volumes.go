@@ -49,8 +49,14 @@ func createParts(ctx context.Context, c copier, d destination) (*registry.Destin
 		return nil, err
 	}
 	return c.client.CreateArchive(ctx, d.loc, registry.ArchiveOptions{
-		Split: c.split, Volume: c.volume, Overwrite: true, Delta: delta,
-		OnReplace: func(path, what string) { c.talk.Sayf("%s %s: it is replaced", path, what) },
+		Split: c.split, Volume: c.volume, Delta: delta,
+		OnReplace: func(path, what string, removed bool) {
+			done := "replaced"
+			if removed {
+				done = "removed"
+			}
+			c.talk.Sayf("%s was %s: %s", path, what, done)
+		},
 		OnVolume: func(f registry.VolumeFile, of int, kept bool) {
 			word := "written"
 			if kept {
