@@ -30,13 +30,13 @@ type archiveTarget struct {
 func createArchive(l Location, keep bool, hooks *ResumeHooks) (*archiveTarget, error) {
 	c := newCargo()
 	t := &archiveTarget{path: l.Path, cargo: c, hooks: hooks, staged: staged{place: placeName(l), into: c}}
-	if err := checkFile(l); err != nil {
+	if err := CheckFile(l); err != nil {
 		return nil, err
 	}
 	if keep && exists(l.Path) {
 		before, err := openArchive(l)
 		if err != nil {
-			return nil, err
+			return nil, notOurs(err, l)
 		}
 		t.before, t.delta = before, before.delta
 	}
@@ -48,8 +48,9 @@ func createArchive(l Location, keep bool, hooks *ResumeHooks) (*archiveTarget, e
 	return t, nil
 }
 
-// checkFile refuses what no file can be written to.
-func checkFile(l Location) error {
+// CheckFile refuses, as a *LocationError, an archive's place that no file can be
+// written to: a folder, or one in a folder that isn't there.
+func CheckFile(l Location) error {
 	switch folder := filepath.Dir(l.Path); {
 	case isDirectory(l.Path):
 		return &LocationError{Input: l.String(), Reason: "is a folder, not an archive"}

@@ -147,6 +147,22 @@ func (c *Client) Held(ctx context.Context, l Location) ([]ocispec.Descriptor, er
 	return held, errors.Join(err, p.Close())
 }
 
+// checkPlace refuses a local place that can be seen to be no destination, before
+// anything is read for it.
+func checkPlace(l Location) error {
+	if l.Kind == Layout {
+		return checkFolder(l)
+	}
+	if err := errors.Join(notVolume(l), CheckFile(l)); err != nil || !exists(l.Path) {
+		return err
+	}
+	p, err := openArchive(l)
+	if err != nil {
+		return notOurs(err, l)
+	}
+	return p.Close()
+}
+
 // notOurs makes what stands in the way of writing a matter of the location: a
 // file or folder that is something else is not overwritten.
 func notOurs(err error, l Location) error {

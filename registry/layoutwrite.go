@@ -30,8 +30,8 @@ type layoutTarget struct {
 // none. A folder with other things in it is left alone.
 func createLayout(l Location) (*layoutTarget, error) {
 	t := &layoutTarget{location: l, staged: staged{place: placeName(l), into: folder(l.Path)}}
-	if exists(l.Path) && !isDirectory(l.Path) {
-		return nil, &LocationError{Input: l.String(), Reason: "is a file, not a folder"}
+	if err := checkFolder(l); err != nil {
+		return nil, err
 	}
 	before, err := openLayout(l)
 	var notThere *LocationError
@@ -60,6 +60,14 @@ func createLayout(l Location) (*layoutTarget, error) {
 		return nil, fmt.Errorf("making layout %s: %w", t.place, plainPathError(err))
 	}
 	return t, nil
+}
+
+// checkFolder refuses a file.
+func checkFolder(l Location) error {
+	if exists(l.Path) && !isDirectory(l.Path) {
+		return &LocationError{Input: l.String(), Reason: "is a file, not a folder"}
+	}
+	return nil
 }
 
 // sweep takes away what writers that were killed left half-written.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
@@ -16,43 +15,35 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// Probe finds out whether the repositories of locations can be written to,
-// before the bulk is sent: each is asked for an upload session, which is
-// cancelled again. Each repository is asked once; archives and layouts are not.
+// Probe finds out whether locations can be written to, before the bulk is sent.
+// Each repository is asked once for an upload session, which is cancelled again;
+// archives and layouts are looked at.
 //
 // A *TargetsError lists all that must be created or granted. Other errors, joined
-// with it: *UnreachableError, *CredentialsError, *ResponseError.
+// with it: *UnreachableError, *CredentialsError, *ResponseError, *LocationError.
 //
 // What shapes of manifests a registry takes is a second question:
 // [Client.ProbeShape].
 func (c *Client) Probe(ctx context.Context, locations ...Location) error {
-	var mu sync.Mutex
-	var refused []Target
-	var failed []error
-	asked := map[string]bool{}
-	group := errgroup.Group{}
-	group.SetLimit(c.settings.Concurrency)
-	for _, l := range locations {
-		if l.Kind != Registry || asked[l.Ref.Name()] {
-			continue
-		}
-		asked[l.Ref.Name()] = true
-		group.Go(func() error {
-			target, err := c.remote(l.Ref).probe(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				failed = append(failed, err)
-			}
-			if target != nil {
-				refused = append(refused, *target)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait()
+	found := c.ProbeEach(ctx, locations...)
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	var refused []Target
+	var failed []error
+	told := map[error]bool{} // one repository may be at several places
+	for _, err := range found {
+		var targets *TargetsError
+		switch {
+		case err == nil || told[err]:
+		case errors.As(err, &targets):
+			refused = append(refused, targets.Targets...)
+		default:
+			failed = append(failed, err)
+		}
+		if err != nil {
+			told[err] = true
+		}
 	}
 	slices.SortFunc(failed, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	if len(refused) == 0 {
@@ -60,6 +51,48 @@ func (c *Client) Probe(ctx context.Context, locations ...Location) error {
 	}
 	slices.SortFunc(refused, func(a, b Target) int { return strings.Compare(a.Name(), b.Name()) })
 	return errors.Join(append([]error{&TargetsError{Targets: refused}}, failed...)...)
+}
+
+// ProbeEach is [Client.Probe] for who goes on with those that can be written to:
+// it returns the error of each location, nil for one that is fine.
+func (c *Client) ProbeEach(ctx context.Context, locations ...Location) []error {
+	return c.eachPlace(locations, checkPlace, func(l Location) error {
+		target, err := c.remote(l.Ref).probe(ctx)
+		if err == nil && target != nil {
+			err = &TargetsError{Targets: []Target{*target}}
+		}
+		return err
+	})
+}
+
+// eachPlace asks each repository once, several at the same time, and every local
+// place, and returns what is found in the order of locations.
+func (c *Client) eachPlace(locations []Location, local, remote func(Location) error) []error {
+	found := make([]error, len(locations))
+	first := map[string]int{}
+	group := errgroup.Group{}
+	group.SetLimit(c.settings.Concurrency)
+	for i, l := range locations {
+		if l.Kind != Registry {
+			found[i] = local(l)
+			continue
+		}
+		if _, asked := first[l.Ref.Name()]; asked {
+			continue
+		}
+		first[l.Ref.Name()] = i
+		group.Go(func() error {
+			found[i] = remote(l)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	for i, l := range locations {
+		if l.Kind == Registry {
+			found[i] = found[first[l.Ref.Name()]]
+		}
+	}
+	return found
 }
 
 // A TargetsError lists the repositories that can't be written to, found before
@@ -126,7 +159,7 @@ func (e *TargetsError) Error() string {
 		names[todo] = append(names[todo], t.Name())
 	}
 	slices.Sort(order)
-	lines := []string{fmt.Sprintf("%d of the target repositories can't be written to; nothing was uploaded", len(e.Targets))}
+	lines := []string{fmt.Sprintf("%d of the target repositories can't be written to; nothing was uploaded there", len(e.Targets))}
 	for _, todo := range order {
 		lines = append(lines, todo+": "+strings.Join(names[todo], " "))
 	}

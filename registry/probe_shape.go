@@ -11,7 +11,6 @@ import (
 
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/sync/errgroup"
 	"oras.land/oras-go/v2/content"
 )
 
@@ -78,23 +77,25 @@ func (e *ShapeError) Unwrap() error { return e.Err }
 //
 // Errors: *ShapeError, and those of a push.
 func (c *Client) ProbeShape(ctx context.Context, shape Shape, root ocispec.Descriptor, locations ...Location) error {
-	if shape.plain() {
-		return nil
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(c.settings.Concurrency)
-	asked := map[string]bool{}
-	for _, l := range locations {
-		if l.Kind != Registry || asked[l.Ref.Name()] {
-			continue
+	for _, err := range c.ProbeShapeEach(ctx, shape, root, locations...) {
+		if err != nil {
+			return err
 		}
-		asked[l.Ref.Name()] = true
-		group.Go(func() error {
-			t := shapeTrial{place: c.remote(l.Ref), shape: shape}
-			return t.run(ctx, root)
-		})
 	}
-	return group.Wait()
+	return nil
+}
+
+// ProbeShapeEach is [Client.ProbeShape] for who goes on with those that take it:
+// it returns the error of each location, nil for one that does.
+func (c *Client) ProbeShapeEach(ctx context.Context, shape Shape, root ocispec.Descriptor, locations ...Location) []error {
+	if shape.plain() {
+		return make([]error, len(locations))
+	}
+	untold := func(Location) error { return nil }
+	return c.eachPlace(locations, untold, func(l Location) error {
+		t := shapeTrial{place: c.remote(l.Ref), shape: shape}
+		return t.run(ctx, root)
+	})
 }
 
 // A shapeTrial pushes small manifests of a shape to one place.

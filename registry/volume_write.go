@@ -61,7 +61,7 @@ func (c *Client) CreateArchive(_ context.Context, l Location, opts ArchiveOption
 	}
 	d, cargo := &Destination{Location: l}, newCargo()
 	t := &volumeTarget{archiveTarget: &archiveTarget{path: l.Path, cargo: cargo, staged: staged{place: placeName(l), into: cargo}, delta: opts.Delta, hooks: &d.Resume}, opts: opts}
-	if err := checkFile(l); err != nil {
+	if err := CheckFile(l); err != nil {
 		return nil, err
 	}
 	if err := t.look(); err != nil {

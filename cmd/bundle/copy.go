@@ -172,6 +172,9 @@ func runCopy(ctx context.Context, opts copyOptions, out io.Writer, talk *ui.Talk
 	if err != nil {
 		return err
 	}
+	if err := opts.checkLocal(ctx, client); err != nil {
+		return err
+	}
 	src, err := opts.openLoaded(ctx, client)
 	if err != nil {
 		return err
@@ -201,6 +204,9 @@ func carryOpened(ctx context.Context, opts copyOptions, client *registry.Client,
 	}
 	if err := c.probeAndRead(ctx, destinations); err != nil {
 		return err
+	}
+	if noneTakes(destinations) {
+		return c.toAll(ctx, destinations, nil, out)
 	}
 	if err := x.place(c); err != nil {
 		return err
@@ -265,9 +271,16 @@ func namePlain(loc registry.Location, name string) (destination, error) {
 	return destination{loc: loc, tag: loc.Name}, registry.CheckTag(loc.Kind, loc.Name)
 }
 
-// probeAndRead asks the targets and the source at the same time. The first that
-// says no ends it.
+// probeAndRead asks the target and the source at the same time. The first that
+// says no ends it. Of several targets those that say no are known before the
+// source is read, and nothing is read when all do.
 func (c *copier) probeAndRead(ctx context.Context, destinations []destination) error {
+	if len(destinations) > 1 {
+		if err := c.probe(ctx, destinations); err != nil || noneTakes(destinations) {
+			return err
+		}
+		return c.read(ctx, destinations)
+	}
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return c.probe(ctx, destinations) })
 	both.Go(func() error { return c.read(ctx, destinations) })

@@ -28,11 +28,11 @@ func (o copyOptions) checkAssume() error {
 	return nil
 }
 
-// ahead is the first registry among the destinations: manifests are read there
+// ahead is the first registry among the destinations that take something: manifests are read there
 // rather than at the source where it has them.
 func (c copier) ahead(ctx context.Context, destinations []destination) (*registry.Destination, error) {
 	for _, d := range destinations {
-		if d.loc.Kind == registry.Registry && !samePlace(c.source.Location, d.loc) {
+		if d.refused == nil && d.loc.Kind == registry.Registry && !samePlace(c.source.Location, d.loc) {
 			return c.client.Create(ctx, d.loc)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"waybill/bundle"
@@ -58,29 +59,62 @@ func (c copier) toAll(ctx context.Context, destinations []destination, x *expand
 	return someFailed(failed, of)
 }
 
-// probe finds out whether all destinations can be written to, before one of them
-// is.
+// probe finds out which destinations can be written to, before one of them is.
+// A single one that can't is an error.
 func (c copier) probe(ctx context.Context, destinations []destination) error {
 	if c.dryRun {
 		return nil
 	}
-	return c.client.Probe(ctx, locationsOf(destinations)...)
+	if c.split > 0 {
+		return c.checkLocal(ctx, c.client) // a file of the archive's own name is none of the volumes
+	}
+	return refuse(ctx, destinations, c.client.ProbeEach)
 }
 
-// probeShape finds out whether they take what is going to be sent.
+// checkLocal refuses a single file or folder that nothing can be written to,
+// before the source is asked for anything.
+func (o copyOptions) checkLocal(ctx context.Context, client *registry.Client) error {
+	switch {
+	case len(o.to) != 1 || o.to[0].Kind == registry.Registry:
+		return nil
+	case o.split > 0:
+		return registry.CheckFile(o.to[0])
+	}
+	return client.Probe(ctx, o.to[0])
+}
+
+// probeShape finds out which of them take what is going to be sent.
 func (c copier) probeShape(ctx context.Context, destinations []destination) error {
-	if c.dryRun {
+	if c.dryRun || noneTakes(destinations) {
 		return nil
 	}
-	return c.client.ProbeShape(ctx, c.shape(), c.source.Root, locationsOf(destinations)...)
+	return refuse(ctx, destinations, func(ctx context.Context, all ...registry.Location) []error {
+		return c.client.ProbeShapeEach(ctx, c.shape(), c.source.Root, all...)
+	})
 }
 
-func locationsOf(destinations []destination) []registry.Location {
-	var all []registry.Location
-	for _, d := range destinations {
-		all = append(all, d.loc)
+// refuse asks about those that nothing is known against, and notes at each what
+// is.
+func refuse(ctx context.Context, destinations []destination, ask func(context.Context, ...registry.Location) []error) error {
+	var asked []*destination
+	var at []registry.Location
+	for i := range destinations {
+		if d := &destinations[i]; d.refused == nil {
+			asked, at = append(asked, d), append(at, d.loc)
+		}
 	}
-	return all
+	for i, err := range ask(ctx, at...) {
+		asked[i].refused = err
+	}
+	if len(destinations) == 1 {
+		return destinations[0].refused
+	}
+	return ctx.Err()
+}
+
+// noneTakes says whether nothing can be written anywhere.
+func noneTakes(destinations []destination) bool {
+	return !slices.ContainsFunc(destinations, func(d destination) bool { return d.refused == nil })
 }
 
 // shape is what of a bundle some registries refuse, and of any other index that
@@ -98,9 +132,32 @@ func someFailed(failed []error, of int) error {
 	case len(failed) == 0:
 		return nil
 	case len(failed) == of:
-		return failed[0]
+		return allTargets(failed)
 	}
 	return &partlyDoneError{failed: len(failed), of: of, first: failed[0]}
+}
+
+// allTargets is the first of several errors. Repositories that must be created or
+// granted are one list.
+func allTargets(failed []error) error {
+	if !errors.As(failed[0], new(*registry.TargetsError)) {
+		return failed[0]
+	}
+	all := &registry.TargetsError{}
+	seen := map[string]bool{}
+	for _, err := range failed {
+		var targets *registry.TargetsError
+		if !errors.As(err, &targets) {
+			continue
+		}
+		for _, t := range targets.Targets {
+			if !seen[t.Name()] {
+				all.Targets = append(all.Targets, t)
+			}
+			seen[t.Name()] = true
+		}
+	}
+	return all
 }
 
 // A partlyDoneError reports that some of several destinations have it and some
@@ -117,11 +174,19 @@ func (e *partlyDoneError) Error() string {
 // ExitCode is that of something done and something failed.
 func (e *partlyDoneError) ExitCode() int { return ui.ExitPartial }
 
+// Hint says what to type next.
+func (e *partlyDoneError) Hint() string {
+	return "once that is mended, run the same command again: what is there is not sent again"
+}
+
 // toOne copies to one place.
 func (c copier) toOne(ctx context.Context, d destination) (copiedTo, error) {
 	at := copiedTo{
 		Reference: d.loc.WithDigest(c.source.Root.Digest).String(), Repository: repositoryOf(d.loc), Tag: d.tag,
 		Digest: c.source.Root.Digest.String(), DryRun: c.dryRun,
+	}
+	if d.refused != nil {
+		return at, d.refused
 	}
 	if samePlace(c.source.Location, d.loc) {
 		c.talk.Warnf("%s is where it is copied from: only its tag can change", d.loc)

@@ -69,14 +69,16 @@ func countAttachments(all []registry.Attachment, which func(registry.Attachment)
 }
 
 func (c copier) result() copyResult {
-	undetermined := c.plan.Undetermined()
-	if undetermined == nil {
-		undetermined = []registry.Undetermined{}
-	}
-	return copyResult{
+	result := copyResult{
 		Source: c.source.Location.String(), Digest: c.source.Root.Digest.String(), Verification: c.source.Verification,
-		Content: c.plan.Size(), Undetermined: undetermined,
+		Undetermined: []registry.Undetermined{},
 	}
+	if c.plan == nil { // no destination takes it, so that it was not read
+		return result
+	}
+	result.Content = c.plan.Size()
+	result.Undetermined = append(result.Undetermined, c.plan.Undetermined()...)
+	return result
 }
 
 func (at *copiedTo) take(r registry.CopyResult) {

@@ -61,6 +61,8 @@ type destination struct {
 	tag  string
 	held []ocispec.Descriptor // what an archive or layout holds now
 	add  bool                 // an archive that holds this bundle already and keeps what is in it
+
+	refused error // what keeps anything from being written here, found before
 }
 
 // publishAll looks at every place first, so that one that refuses the bundle
