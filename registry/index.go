@@ -80,22 +80,39 @@ func entry(desc ocispec.Descriptor, name string) ocispec.Descriptor {
 	return plain
 }
 
-// merge puts entries into an index. A name belongs to one entry: who had it
-// before is no longer listed.
+// merge puts entries into an index. A name belongs to one entry: what had it
+// before stays listed by its digest, unless another name leads to it or it hangs
+// on something else, whose list the new entry is.
 func merge(index ocispec.Index, entries []ocispec.Descriptor) ocispec.Index {
 	out := slices.Clone(index.Manifests)
 	for _, e := range entries {
-		name := nameOf(e)
-		out = slices.DeleteFunc(out, func(old ocispec.Descriptor) bool {
-			if name != "" {
-				return nameOf(old) == name
-			}
-			return nameOf(old) == "" && old.Digest == e.Digest
-		})
-		out = append(out, e)
+		out = put(out, e)
 	}
 	index.Manifests = out
 	return index
+}
+
+func put(listed []ocispec.Descriptor, e ocispec.Descriptor) []ocispec.Descriptor {
+	name := nameOf(e)
+	var before []ocispec.Descriptor // what had the name
+	out := slices.DeleteFunc(listed, func(old ocispec.Descriptor) bool {
+		switch {
+		case name != "" && nameOf(old) == name:
+			before = append(before, entry(old, ""))
+			return true
+		case nameOf(old) == "":
+			return old.Digest == e.Digest && !isAttachment(name)
+		}
+		return false
+	})
+	out = append(out, e)
+	for _, old := range before {
+		isListed := func(other ocispec.Descriptor) bool { return other.Digest == old.Digest }
+		if !isAttachment(name) && !slices.ContainsFunc(out, isListed) {
+			out = append(out, old)
+		}
+	}
+	return out
 }
 
 // findNamed is the entry with a name.

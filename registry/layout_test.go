@@ -87,16 +87,43 @@ func TestLayoutOtherProcess(t *testing.T) {
 	}
 }
 
-// A name moves to the new root, and the old one is no longer a choice.
-func TestLayoutNameMoves(t *testing.T) {
-	at, c := filepath.Join(t.TempDir(), "layout"), client(t, quick())
-	store(t, c, at, "shop", newSample(t, "one"))
-	store(t, c, at, "shop", newSample(t, "two"))
-	if src := open(t, c, at); src.Root.Digest != newSample(t, "two").root.desc.Digest {
-		t.Errorf("opened %s", src.Root.Digest)
+// A name moves to the new root, and the old one stays, listed by its digest; given
+// the name again it is listed once.
+func TestNameMoves(t *testing.T) {
+	for _, at := range []string{"layout", "archive.tar"} {
+		t.Run(at, func(t *testing.T) {
+			at, c := filepath.Join(t.TempDir(), at), client(t, quick())
+			one, two := newSample(t, "one"), newSample(t, "two")
+			for i, named := range []struct{ now, before sample }{{one, sample{}}, {two, one}, {one, two}} {
+				dst, err := c.Update(t.Context(), location(t, at))
+				if err != nil {
+					t.Fatal(err)
+				}
+				named.now.write(t, dst, "shop")
+				if err := dst.Commit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				held, err := c.Held(t.Context(), location(t, at))
+				want := map[string]string{named.now.root.desc.Digest.String(): "shop"}
+				if i > 0 {
+					want[named.before.root.desc.Digest.String()] = ""
+					contractContent(t, open(t, c, at+"@"+named.before.root.desc.Digest.String()), named.before)
+				}
+				got := map[string]string{}
+				for _, desc := range held {
+					got[desc.Digest.String()] = desc.Annotations[ocispec.AnnotationRefName]
+				}
+				if err != nil || len(held) != len(want) || !cmp.Equal(want, got) {
+					t.Errorf("after write %d it holds %v, %v; want %v", i+1, held, err, want)
+				}
+				contractContent(t, open(t, c, at+"#shop"), named.now)
+			}
+			var several *registry.ChoiceError
+			if _, err := c.Open(t.Context(), location(t, at)); !errors.As(err, &several) || len(several.Choices) != 2 {
+				t.Errorf("without a name it answers %v", err)
+			}
+		})
 	}
-	// What no name leads to any more can still be asked for.
-	open(t, c, at+"@"+newSample(t, "one").root.desc.Digest.String())
 }
 
 // Reading a layout changes nothing in it, and needs no right to.

@@ -157,6 +157,27 @@ func TestServeNames(t *testing.T) {
 	}
 }
 
+// A version whose name moved has the tag no more, though it says so itself.
+func TestServeNamedFirst(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "mirror")
+	titled := func(note string) piece {
+		return manifest(t, ocispec.MediaTypeImageIndex, ocispec.Index{
+			Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{},
+			Annotations: map[string]string{ocispec.AnnotationTitle: "shop", ocispec.AnnotationVersion: "1.0.0", "note": note},
+		})
+	}
+	before, now := titled("before"), titled("now")
+	writeLayout(t, at, []ocispec.Descriptor{entryOf(before, "")[0], entryOf(now, "shop-1.0.0")[0]}, before, now)
+	server, _ := serve(t, at, registry.ServerOptions{})
+	served, clashes, err := server.Tags()
+	if err != nil || len(served) != 1 || served[0].Descriptor.Digest != now.desc.Digest {
+		t.Errorf("serves %v, %v", served, err)
+	}
+	if len(clashes) != 1 || clashes[0].Digest != before.desc.Digest {
+		t.Errorf("clashes are %v", clashes)
+	}
+}
+
 // Two entries that would have one tag are both there, and said.
 func TestServeClash(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "mirror")

@@ -43,7 +43,7 @@ func (s *store) viewOf(index ocispec.Index) *view {
 		tags: map[string]map[string]ocispec.Descriptor{}, attached: map[string]ocispec.Descriptor{},
 		listed: map[digest.Digest]ocispec.Descriptor{}, referrers: map[digest.Digest][]ocispec.Descriptor{},
 	}
-	for _, e := range index.Manifests {
+	for _, e := range namedFirst(index.Manifests) {
 		if !isManifest(e.MediaType) {
 			continue
 		}
@@ -65,6 +65,13 @@ func (s *store) viewOf(index ocispec.Index) *view {
 		v.referrers[subject] = sortedOnce(all)
 	}
 	return v
+}
+
+// namedFirst puts what has a name before what only says of itself which it would
+// have, such as the bundle that had the name until it was moved.
+func namedFirst(entries []ocispec.Descriptor) []ocispec.Descriptor {
+	named := slices.DeleteFunc(slices.Clone(entries), func(e ocispec.Descriptor) bool { return nameOf(e) == "" })
+	return append(named, slices.DeleteFunc(slices.Clone(entries), func(e ocispec.Descriptor) bool { return nameOf(e) != "" })...)
 }
 
 func (v *view) add(name servedName, desc ocispec.Descriptor) {

@@ -342,7 +342,7 @@ func (c copier) publish(ctx context.Context, d destination, dst *registry.Destin
 }
 
 func (c copier) guard(at registry.Location) tagGuard {
-	guard := tagGuard{at: at, overwrite: c.overwrite}
+	guard := tagGuard{at: at, overwrite: c.overwrite, replaces: c.create != nil}
 	if c.source.Bundle != nil {
 		guard.release = c.source.Bundle.Lock.Release
 	}

@@ -184,7 +184,7 @@ func (p publisher) examine(ctx context.Context, d *destination) error {
 }
 
 func (p publisher) guard(at registry.Location) tagGuard {
-	return tagGuard{at: at, release: p.lock.Release, overwrite: p.overwrite}
+	return tagGuard{at: at, release: p.lock.Release, overwrite: p.overwrite, replaces: at.Kind == registry.Archive}
 }
 
 // sayReplaced says what an archive holds that will be gone, and reports whether

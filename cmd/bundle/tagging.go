@@ -44,6 +44,7 @@ type tagGuard struct {
 	at        registry.Location // where the tag is
 	release   bundle.LockedRelease
 	overwrite bool
+	replaces  bool // what is there is written anew, without what it held
 }
 
 // A movedTagError reports a version's tag that names other content.
@@ -84,7 +85,11 @@ func (h heldNames) Resolve(_ context.Context, name string) (ocispec.Descriptor, 
 func (g tagGuard) check(ctx context.Context, dst tagResolver, tag string, root ocispec.Descriptor, talk *ui.Talk) error {
 	old, err := g.moves(ctx, dst, tag, root)
 	if err == nil && old != "" {
-		talk.Sayf("tag %q moves from %s to %s", tag, old, root.Digest)
+		stays := ""
+		if g.at.Kind != registry.Registry && !g.replaces {
+			stays = "; what it named stays there, by its digest"
+		}
+		talk.Sayf("tag %q moves from %s to %s%s", tag, old, root.Digest, stays)
 	}
 	return err
 }
