@@ -64,11 +64,11 @@ func (a *archiveBlobs) scan(size int64, place string) error {
 	bad := func(reason string, err error) error {
 		return &ContentError{Ref: place, Reason: reason, Err: err}
 	}
+	if isUnfinished(a.file, size) {
+		return bad("truncated: it was not saved to its end", ErrUnfinished)
+	}
 	if reason := notTar(a.file); reason != "" {
 		return bad(reason, nil)
-	}
-	if isUnfinished(a.file, size) {
-		return bad("truncated: it was not saved to its end", nil)
 	}
 	reader := tar.NewReader(a.file)
 	end := int64(0)

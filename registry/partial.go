@@ -210,6 +210,10 @@ func (p *partialFile) leave() error {
 	return p.drop()
 }
 
+// ErrUnfinished is the cause of a [ContentError] about an archive that has not
+// been written to its end yet: the FILE.partial of a save.
+var ErrUnfinished = errors.New("not saved to its end")
+
 // isUnfinished says whether a file of some size is a partial one under another
 // name.
 func isUnfinished(r io.ReaderAt, size int64) bool {

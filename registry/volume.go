@@ -281,6 +281,8 @@ type VolumeProblem struct {
 	Reason string
 	Err    error // the cause, may be nil
 
+	table *volumeTable // of one that is damaged behind it; may be nil
+
 	stray bool // it does not belong here, so making it again is no help
 }
 
@@ -325,6 +327,9 @@ func (e *VolumesError) Again() []string {
 			archive := e.Archive
 			if at, _, ok := archiveOf(v.Path); ok {
 				archive = at
+			}
+			if !strings.HasSuffix(archive, ".tar") {
+				archive = "FILE.tar" // volumes under other names
 			}
 			lines = append(lines, fmt.Sprintf("bundle save SOURCE@%s %s --split %s --volume %d", e.Root, archive, FormatSplit(e.Split), v.Number))
 		}

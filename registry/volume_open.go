@@ -1,9 +1,11 @@
 package registry
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,7 +81,7 @@ func volumesAt(archive string) ([]string, error) {
 // openArchiveOrVolumes opens a path that is an archive, or one volume of it, or
 // the path that volumes have without their numbers.
 func openArchiveOrVolumes(l Location) (*localPlace, error) {
-	archive, _, numbered := archiveOf(l.Path)
+	archive, number, numbered := archiveOf(l.Path)
 	paths := []string{l.Path}
 	if numbered || !exists(l.Path) {
 		found, err := volumesAt(archive)
@@ -95,6 +97,10 @@ func openArchiveOrVolumes(l Location) (*localPlace, error) {
 	g := gatherVolumes(archive, paths)
 	if len(g.volumes) == 0 {
 		return openArchive(l)
+	}
+	if total := g.reference().table.Total; number > total && !exists(l.Path) {
+		reason := fmt.Sprintf("does not exist: %s is in %d volumes", archive, total)
+		return nil, errors.Join(&LocationError{Input: l.String(), Reason: reason}, g.close())
 	}
 	return g.open(l, false)
 }
@@ -180,7 +186,7 @@ func (g *volumeGathering) read(path string, known map[string]bool) {
 	case !exists(path):
 		reason = "is missing"
 	}
-	g.problems = append(g.problems, VolumeProblem{Number: number, Path: path, Reason: reason, Err: err})
+	g.problems = append(g.problems, VolumeProblem{Number: number, Path: path, Reason: reason, Err: err, table: tableOf(path)})
 }
 
 // reference is the first volume of the set that most of the files are of.
@@ -204,7 +210,7 @@ func (g *volumeGathering) reference() *volume {
 func (g *volumeGathering) join(partial bool) (*volumeSet, error) {
 	of := g.reference()
 	if of == nil {
-		return nil, &VolumesError{Archive: g.archive, Volumes: g.problems}
+		return nil, g.unread()
 	}
 	set := newVolumeSet(g.archive, of)
 	of.table.Elsewhere = nil // the set has it
@@ -216,6 +222,11 @@ func (g *volumeGathering) join(partial bool) (*volumeSet, error) {
 			g.problems = append(g.problems, VolumeProblem{Number: v.table.Number, Path: v.path, Reason: "is there twice, as " + before.path + " too", stray: true})
 		default:
 			set.volumes[v.table.Number-1] = v
+		}
+	}
+	for i, p := range g.problems {
+		if p.table != nil && p.table.set() == of.set {
+			g.problems[i].Number = p.table.Number
 		}
 	}
 	if !partial {
@@ -232,15 +243,78 @@ func (g *volumeGathering) join(partial bool) (*volumeSet, error) {
 // be read has its name.
 func (g *volumeGathering) lacking(set *volumeSet) {
 	named := map[int]bool{}
-	for _, p := range g.problems {
+	var unknown []int // of the problems, those of files that may be any volume
+	for i, p := range g.problems {
 		named[p.Number] = true
-	}
-	for _, n := range set.missing() {
-		if !named[n] {
-			g.problems = append(g.problems, VolumeProblem{Number: n, Path: volumePath(g.archive, n), Reason: "is missing"})
+		if p.Number == 0 && !p.stray {
+			unknown = append(unknown, i)
 		}
 	}
+	missing := slices.DeleteFunc(set.missing(), func(n int) bool { return named[n] })
+	if len(missing) == 1 && len(unknown) == 1 {
+		g.problems[unknown[0]].Number = missing[0]
+		return
+	}
+	reason := "is missing"
+	if len(unknown) > 0 {
+		reason = "is missing, unless it is a damaged one without a number"
+	}
+	for _, n := range missing {
+		g.problems = append(g.problems, VolumeProblem{Number: n, Path: volumePath(g.archive, n), Reason: reason})
+	}
 }
+
+// unread is the error when none of the files can be read: the first that says
+// which set it is of speaks for it.
+func (g *volumeGathering) unread() *VolumesError {
+	e := &VolumesError{Archive: g.archive, Volumes: g.problems}
+	set := ""
+	for i, p := range g.problems {
+		if p.table == nil {
+			continue
+		}
+		if set == "" {
+			set, e.Total, e.Split, e.Root = p.table.set(), p.table.Total, p.table.Split, p.table.Root
+		}
+		if p.table.set() == set {
+			e.Volumes[i].Number = p.table.Number
+		}
+	}
+	return e
+}
+
+// tableOf reads the table of a volume that is damaged or cut short behind it; nil
+// when there is none. Nothing but messages may come of it.
+func tableOf(path string) *volumeTable {
+	f, _, err := openRegular(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close() // it was only read from
+	r := tar.NewReader(f)
+	for range volumeHead {
+		header, err := r.Next()
+		if err != nil || header.Size > maxVolumeFile {
+			return nil
+		}
+		if header.Name != volumeFile {
+			continue
+		}
+		data, err := io.ReadAll(io.LimitReader(r, maxVolumeFile))
+		if err != nil {
+			return nil
+		}
+		if t, err := readVolume(data); err == nil {
+			return &t
+		}
+		return nil
+	}
+	return nil
+}
+
+// volumeHead is how many files a volume begins with that are small: its table is
+// the last of them.
+const volumeHead = 3
 
 // foreign says whose a volume is.
 func foreign(v, of *volume) string {
@@ -300,20 +374,28 @@ func (s *Source) Volumes() *Volumes {
 }
 
 // IsVolume says whether a path is that of a volume by its name, or a file that is
-// one under another.
+// one under another, or was before it was damaged.
 func IsVolume(path string) bool {
 	if _, _, ok := archiveOf(path); ok {
 		return true
 	}
-	if !exists(path) || isDirectory(path) {
-		return false
+	p, err := openArchive(Location{Kind: Archive, Path: path})
+	if err != nil {
+		return tableOf(path) != nil
 	}
+	defer p.Close() // it was only read from
+	return p.isVolume()
+}
+
+// IsWhole says whether a file is an archive, and neither a volume of one nor cut
+// off.
+func IsWhole(path string) bool {
 	p, err := openArchive(Location{Kind: Archive, Path: path})
 	if err != nil {
 		return false
 	}
 	defer p.Close() // it was only read from
-	return p.isVolume()
+	return !p.isVolume()
 }
 
 // VolumesOf are the paths of the volumes of an archive that lie in its folder,

@@ -284,8 +284,8 @@ func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copied
 		return at, err
 	}
 	if at.There {
-		result.Copied, result.Skipped = registry.Amount{}, c.plan.Size()
-		at.Copied, at.Skipped = result.Copied, result.Skipped
+		result = wasThere(result, c.plan.Size())
+		at.take(result)
 	}
 	if at.Resumed != nil {
 		result.Copied.Bytes -= at.Resumed.Bytes

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"waybill/internal/door"
@@ -85,4 +87,16 @@ func (at *copiedTo) take(r registry.CopyResult) {
 	at.Copied, at.Mounted, at.Skipped, at.LeftOut, at.Anchors, at.Assumed = r.Copied, r.Mounted, r.Skipped, r.LeftOut, r.Anchors, r.Assumed
 	at.Signatures = countAttachments(r.Attachments, registry.Attachment.IsSignature)
 	at.Attachments = countAttachments(r.Attachments, func(registry.Attachment) bool { return true })
+}
+
+// wasThere is the result of a copy to a file that turned out to have all of it.
+func wasThere(r registry.CopyResult, whole registry.Amount) registry.CopyResult {
+	r.Copied, r.Skipped = registry.Amount{}, whole
+	r.Attachments = slices.Clone(r.Attachments)
+	for i := range r.Attachments {
+		if a := &r.Attachments[i]; a.State == registry.AttachmentCopied || a.State == registry.AttachmentUnited {
+			a.State = registry.AttachmentThere
+		}
+	}
+	return r
 }

@@ -54,6 +54,7 @@ type inspectResult struct {
 	Components  []inspectComponent   `json:"components"`
 	Images      []bundle.LockedImage `json:"images,omitempty"` // as the lock has them
 
+	Delta   *deltaResult          `json:"delta,omitempty"`
 	LeftOut []bundle.LeftOutImage `json:"leftOut,omitempty"` // images that are held without some of their layers
 }
 
@@ -102,6 +103,7 @@ func inspect(o *door.Opened) inspectResult {
 		Reference: o.Location.String(), Digest: o.Root.Digest.String(), Size: o.Root.Size,
 		Name: b.Release.Name, Version: b.Lock.Release.Version, Packed: b.Lock.Packed,
 		Verification: o.Verification, Annotations: b.Index.Annotations, Components: []inspectComponent{}, Images: b.Lock.Images, LeftOut: b.LeftOut(),
+		Delta: deltaResultOf(o.Source.Delta()),
 	}
 	for _, c := range b.Release.Components {
 		locked, _ := b.Lock.Chart(c.Name)

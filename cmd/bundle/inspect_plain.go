@@ -24,6 +24,7 @@ type inspectedArtifact struct {
 	MediaType string `json:"mediaType"`
 	door.Verification
 
+	Delta        *deltaResult         `json:"delta,omitempty"`
 	ArtifactType string               `json:"artifactType,omitempty"`
 	Annotations  map[string]string    `json:"annotations,omitempty"`
 	Manifests    []ocispec.Descriptor `json:"manifests,omitempty"` // of an index
@@ -40,6 +41,7 @@ func printArtifact(ctx context.Context, out io.Writer, o *door.Opened, form flag
 	}
 	result := inspectedArtifact{
 		Reference: o.Location.String(), Digest: o.Root.Digest.String(), Size: o.Root.Size, MediaType: o.Root.MediaType, Verification: o.Verification,
+		Delta: deltaResultOf(o.Source.Delta()),
 	}
 	var manifest struct {
 		ArtifactType string

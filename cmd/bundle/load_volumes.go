@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -40,21 +41,39 @@ func (o copyOptions) checkPartial() error {
 	case o.from.Kind != registry.Archive:
 		return flags.Usagef("--partial is about volumes of an archive, and %s is none", o.from)
 	}
+	for _, l := range o.files {
+		if registry.IsWhole(l.Path) {
+			return &flags.UsageError{Message: fmt.Sprintf("%s is no volume but a whole archive, and --partial is about volumes", l), Hint: "leave out --partial"}
+		}
+	}
 	return nil
 }
 
 // splitLoaded tells the files of `load` from its destinations: the first word and
-// the volumes that follow it are files.
+// the volumes that follow it are files. Beside volumes so is a file that is too
+// damaged to say what it is: no destination, which would be a whole archive.
 func splitLoaded(words []string) (files, destinations []registry.Location, err error) {
 	all, err := flags.Locations(words)
 	if err != nil {
 		return nil, nil, err
 	}
 	n := 1
-	for n < len(all) && all[0].Kind == registry.Archive && all[n].Kind == registry.Archive && registry.IsVolume(all[n].Path) {
+	for n < len(all) && all[0].Kind == registry.Archive && all[n].Kind == registry.Archive && isLoaded(all[0].Path, all[n].Path) {
 		n++
 	}
 	return all[:n], all[n:], nil
+}
+
+// isLoaded says whether a file is a volume, or what became of one.
+func isLoaded(first, path string) bool {
+	if registry.IsVolume(path) {
+		return true
+	}
+	if registry.VolumesOf(first)[0] == first && !registry.IsVolume(first) {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && !registry.IsWhole(path)
 }
 
 // openLoaded opens the volumes that were named, or the one place.
@@ -107,6 +126,7 @@ func checkVolumes(ctx context.Context, src *registry.Source, talk *ui.Talk) erro
 // missing.
 type depositResult struct {
 	Source      string          `json:"source"`
+	Reference   string          `json:"reference"` // where it will be once all volumes have come
 	Digest      string          `json:"digest"`
 	Complete    bool            `json:"complete"`
 	Volumes     int             `json:"volumes"` // in the set
@@ -235,7 +255,7 @@ func sayMissing(opts copyOptions, src *registry.Source, deposit registry.Deposit
 	volumes := src.Volumes()
 	result := depositResult{
 		Source: src.Location.String(), Digest: src.Root.Digest.String(), Volumes: volumes.Total,
-		Destination: repositoryOf(opts.to[0]), Copied: deposit.Copied, Skipped: deposit.Skipped,
+		Reference: opts.to[0].WithDigest(src.Root.Digest).String(), Destination: withTag(opts.to[0], "").String(), Copied: deposit.Copied, Skipped: deposit.Skipped,
 	}
 	var names []string
 	for _, n := range deposit.Missing {

@@ -279,7 +279,7 @@ func (l *locking) check(ctx context.Context) error {
 	if l.form == flags.JSON {
 		result := lockResult{Lock: l.file.LockPath(), Packed: l.opts.Packed, Differences: differences}
 		if l.previous != nil {
-			result.Charts = l.previous.Charts
+			result.Charts, result.Images = l.previous.Charts, l.previous.Images
 		}
 		if err := ui.JSON(l.out, result); err != nil {
 			return err

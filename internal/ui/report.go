@@ -221,6 +221,8 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		return code, hint, true
 	case errors.As(err, &content) && errors.Is(err, fs.ErrNotExist):
 		return ExitCorrupt, "name a folder or an archive that holds a bundle; `bundle build -t FOLDER` writes one", true
+	case errors.As(err, &content) && errors.Is(err, registry.ErrUnfinished):
+		return ExitCorrupt, "run the command again that was writing it: it goes on from there", true
 	case errors.As(err, &content):
 		return ExitCorrupt, "copy it again from where it came", true
 	case errors.As(err, &busy):
@@ -324,7 +326,9 @@ func ofBundle(_ string, err error) (int, string, bool) {
 		return ExitDiffers, "`bundle lock` makes the lock agree with the release file", true
 	case errors.As(err, &newer), errors.As(err, &roles):
 		return ExitCorrupt, "use a newer waybill", true
-	case errors.As(err, &content), errors.Is(err, bundle.ErrNotBundle):
+	case errors.Is(err, bundle.ErrNotBundle):
+		return ExitCorrupt, "`bundle inspect` shows what it is; name a bundle here, which `bundle build` makes", true
+	case errors.As(err, &content):
 		return ExitCorrupt, "", true
 	}
 	return 0, "", false
