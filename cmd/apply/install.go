@@ -142,7 +142,7 @@ func printOutcome(out io.Writer, talk *ui.Talk, o *rollout.Outcome, err error, f
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, werr := fmt.Fprintf(out, "%s %s: %s\n", o.Instance, o.Version, outcomeText(o))
+	_, werr := ui.Printf(out, "%s %s: %s\n", o.Instance, o.Version, outcomeText(o))
 	return werr
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -114,14 +113,14 @@ func printPlan(out io.Writer, talk *ui.Talk, p planResult, form flags.Form) erro
 	if p.Installed != "" {
 		installed = "installed: " + p.Installed
 	}
-	fmt.Fprintf(out, "%s %s as instance %s on Kubernetes %s (%s)\n", p.Release, p.Version, p.Instance, p.Cluster, installed)
+	ui.Printf(out, "%s %s as instance %s on Kubernetes %s (%s)\n", p.Release, p.Version, p.Instance, p.Cluster, installed)
 	for _, ns := range p.Namespaces {
 		if ns.Create {
-			fmt.Fprintf(out, "  namespace %s is created\n", ns.Name)
+			ui.Printf(out, "  namespace %s is created\n", ns.Name)
 		}
 	}
 	for _, heal := range p.Heals {
-		fmt.Fprintf(out, "  %s: Helm revision %d was left %s by an attempt that died; it is marked failed first\n", heal.Component, heal.HelmRevision, heal.Status)
+		ui.Printf(out, "  %s: Helm revision %d was left %s by an attempt that died; it is marked failed first\n", heal.Component, heal.HelmRevision, heal.Status)
 	}
 	table := ui.NewTable(out, "  COMPONENT", "ACTION", "CHART", "NAMESPACE", "REASON")
 	for _, component := range p.Components {
@@ -136,20 +135,20 @@ func printPlan(out io.Writer, talk *ui.Talk, p planResult, form flags.Form) erro
 	}
 	for _, component := range p.Components {
 		for _, image := range component.Images {
-			fmt.Fprintf(out, "  %s: %s, %s: %s -> %s\n", component.Name, image.Object, image.Path, orNone(image.From, "nothing"), image.To)
+			ui.Printf(out, "  %s: %s, %s: %s -> %s\n", component.Name, image.Object, image.Path, orNone(image.From, "nothing"), image.To)
 		}
 	}
 	for _, one := range p.Replaced {
-		fmt.Fprintf(out, "  %s\n", one)
+		ui.Printf(out, "  %s\n", one)
 	}
 	for _, reason := range p.Reasons {
-		fmt.Fprintf(out, "  %s\n", reason)
+		ui.Printf(out, "  %s\n", reason)
 	}
 	for _, component := range p.Components {
-		fmt.Fprint(out, p.Diffs[component.Name])
+		_, _ = io.WriteString(out, ui.Text(p.Diffs[component.Name]))
 	}
 	if !p.Change {
-		fmt.Fprintln(out, "nothing to do")
+		ui.Println(out, "nothing to do")
 	}
 	return nil
 }

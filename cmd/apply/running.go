@@ -61,7 +61,7 @@ func printImages(c *cli.Context, found *rollout.RunningImages, form flags.Form) 
 		return ui.JSON(out, found)
 	}
 	for _, one := range found.Replaced {
-		fmt.Fprintln(out, one)
+		ui.Println(out, one)
 	}
 	table := ui.NewTable(out, "POD", "CONTAINER", "COMPONENT", "STATE", "REFERENCE", "RUNS")
 	for _, r := range found.Containers {

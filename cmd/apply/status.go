@@ -88,17 +88,17 @@ func showStatus(c *cli.Context, runner *rollout.Runner, name string, form flags.
 	if form == flags.JSON {
 		return ui.JSON(out, s)
 	}
-	fmt.Fprintf(out, "%s: release %s %s, %s of attempt %d %s\n", s.Instance, s.Release, s.Version, s.Action, s.Revision, s.Status)
+	ui.Printf(out, "%s: release %s %s, %s of attempt %d %s\n", s.Instance, s.Release, s.Version, s.Action, s.Revision, s.Status)
 	if s.Reason != "" {
-		fmt.Fprintf(out, "reason: %s\n", s.Reason)
+		ui.Printf(out, "reason: %s\n", s.Reason)
 	}
-	fmt.Fprintln(out, sourceText(s))
-	fmt.Fprintf(out, "signer: %s (verification: %s)\n", orNone(s.Signer, "none"), s.Verification)
+	ui.Println(out, sourceText(s))
+	ui.Printf(out, "signer: %s (verification: %s)\n", orNone(s.Signer, "none"), s.Verification)
 	for _, one := range s.Replaced {
-		fmt.Fprintln(out, one)
+		ui.Println(out, one)
 	}
 	if s.Holder != nil {
-		fmt.Fprintf(out, "held by %s since %s\n", s.Holder.Holder, stamp(s.Holder.Since))
+		ui.Printf(out, "held by %s since %s\n", s.Holder.Holder, stamp(s.Holder.Since))
 	}
 	table := ui.NewTable(out, "  COMPONENT", "OUTCOME", "VERSION", "CHART", "HELM RELEASE", "HELM REVISION", "REASON")
 	for _, component := range s.Components {

@@ -82,11 +82,11 @@ func confirm(c *cli.Context, runner *rollout.Runner, request rollout.UninstallRe
 	}
 	for _, component := range planned.Components {
 		if component.Action == rollout.ActionUninstall {
-			fmt.Fprintf(c.App.ErrWriter, "  %s\n", component.Name)
+			ui.Printf(c.App.ErrWriter, "  %s\n", component.Name)
 		}
 	}
 	defer flags.Talk(c).Asking()()
-	fmt.Fprintf(c.App.ErrWriter, "Remove these from instance %s? [y/N] ", request.Instance)
+	ui.Printf(c.App.ErrWriter, "Remove these from instance %s? [y/N] ", request.Instance)
 	var answer string
 	_, _ = fmt.Fscanln(c.App.Reader, &answer) // no answer is no
 	if answer != "y" && answer != "yes" {

@@ -35,7 +35,7 @@ func (c copier) toAll(ctx context.Context, destinations []destination, x *expand
 				c.talk.Warnf("not %s to %s: %v", c.words.did, d.loc, err)
 			}
 		} else if holders = append(holders, d); c.form == flags.Text {
-			if _, err := fmt.Fprintln(out, at.Reference); err != nil {
+			if _, err := ui.Println(out, at.Reference); err != nil {
 				return err
 			}
 		}

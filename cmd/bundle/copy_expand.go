@@ -235,7 +235,7 @@ func (c copier) expandAll(ctx context.Context, x *expander, holders []destinatio
 	}
 	var failed error
 	for _, r := range at.References {
-		_, err := fmt.Fprintln(out, r.Reference)
+		_, err := ui.Println(out, r.Reference)
 		failed = errors.Join(failed, err)
 	}
 	return failed

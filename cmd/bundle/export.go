@@ -257,8 +257,12 @@ func (opts exportOptions) print(result exportResult, config export.Config, out i
 	case opts.form == flags.JSON:
 		return ui.JSON(out, result)
 	case opts.to != "":
-		_, err := fmt.Fprintln(out, strings.Join(result.Wrote, "\n"))
-		return err
+		for _, path := range result.Wrote {
+			if _, err := ui.Println(out, path); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	_, err := io.WriteString(out, config.String())
 	return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"strings"
 
@@ -75,8 +74,8 @@ func printInspect(out io.Writer, o *door.Opened, form flags.Form) error {
 	if form == flags.JSON {
 		return ui.JSON(out, result)
 	}
-	fmt.Fprintf(out, "%s\n%s %s, packed: %s\n", result.Reference, result.Name, result.Version, result.Packed)
-	fmt.Fprintf(out, "root: %s\n", o.Verification)
+	ui.Printf(out, "%s\n%s %s, packed: %s\n", result.Reference, result.Name, result.Version, result.Packed)
+	ui.Printf(out, "root: %s\n", o.Verification)
 	table := ui.NewTable(out, "  COMPONENT", "CHART", "NAMESPACE", "NEEDS", "MANIFEST")
 	for _, c := range result.Components {
 		table.Row("  "+c.Name, c.Chart+" "+c.Version, c.Namespace, strings.Join(c.Needs, ", "), c.Manifest)
@@ -92,7 +91,7 @@ func printInspect(out io.Writer, o *door.Opened, form flags.Form) error {
 		return err
 	}
 	for _, image := range result.LeftOut {
-		fmt.Fprintf(out, "left out: %s\n", image)
+		ui.Printf(out, "left out: %s\n", image)
 	}
 	return nil
 }

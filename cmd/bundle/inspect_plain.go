@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"strconv"
 
@@ -62,11 +61,11 @@ func printArtifact(ctx context.Context, out io.Writer, o *door.Opened, form flag
 }
 
 func (a inspectedArtifact) print(out io.Writer) error {
-	fmt.Fprintf(out, "%s\n%s, %s\n", a.Reference, printed(a.MediaType), ui.Size(a.Size))
+	ui.Printf(out, "%s\n%s, %s\n", a.Reference, printed(a.MediaType), ui.Size(a.Size))
 	if a.ArtifactType != "" {
-		fmt.Fprintf(out, "artifact type: %s\n", printed(a.ArtifactType))
+		ui.Printf(out, "artifact type: %s\n", printed(a.ArtifactType))
 	}
-	fmt.Fprintf(out, "root: %s\n", a.Verification)
+	ui.Printf(out, "root: %s\n", a.Verification)
 	table := ui.NewTable(out, "  PART", "TYPE", "SIZE", "DIGEST")
 	row := func(part string, desc ocispec.Descriptor) {
 		table.Row("  "+part, printed(desc.MediaType), ui.Size(desc.Size), printed(desc.Digest.String()))

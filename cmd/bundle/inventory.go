@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/opencontainers/go-digest"
@@ -116,11 +115,11 @@ func printInventory(out io.Writer, held *registry.Holdings, form flags.Form) err
 	if form == flags.JSON {
 		return held.WriteJSON(out)
 	}
-	if _, err := fmt.Fprintf(out, "%-71s %s\n", "DIGEST", "SIZE"); err != nil {
+	if _, err := ui.Printf(out, "%-71s %s\n", "DIGEST", "SIZE"); err != nil {
 		return err
 	}
 	return held.Each(func(d digest.Digest, size int64) error {
-		_, err := fmt.Fprintf(out, "%s %d\n", d, size)
+		_, err := ui.Printf(out, "%s %d\n", d, size)
 		return err
 	})
 }

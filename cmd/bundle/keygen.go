@@ -40,7 +40,7 @@ Exit codes: 0 done, 1 failed, 2 usage.`,
 			if form == flags.JSON {
 				return ui.JSON(c.App.Writer, map[string]string{"private": pair[0], "public": pair[1]})
 			}
-			_, err = fmt.Fprintf(c.App.Writer, "%s\n%s\n", pair[0], pair[1])
+			_, err = ui.Printf(c.App.Writer, "%s\n%s\n", pair[0], pair[1])
 			return err
 		},
 	}

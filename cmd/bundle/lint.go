@@ -128,7 +128,7 @@ func printFindings(out io.Writer, file string, findings []finding, form flags.Fo
 		return ui.JSON(out, map[string]any{"file": file, "kubeVersion": charts.NewestKubeVersion(), "findings": findings})
 	}
 	for _, f := range findings {
-		if _, err := fmt.Fprintf(out, "%s: %s: %s\n", f.where(), f.Level, f.Message); err != nil {
+		if _, err := ui.Printf(out, "%s: %s: %s\n", f.where(), f.Level, f.Message); err != nil {
 			return err
 		}
 	}

@@ -289,7 +289,7 @@ func (l *locking) check(ctx context.Context) error {
 		return err
 	}
 	if l.form == flags.Text {
-		fmt.Fprintf(l.out, "%s agrees with %s\n", l.file.LockPath(), l.file.Path)
+		ui.Printf(l.out, "%s agrees with %s\n", l.file.LockPath(), l.file.Path)
 	}
 	return nil
 }

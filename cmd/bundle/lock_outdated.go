@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -65,12 +64,12 @@ func (l *locking) lookForNewer(ctx context.Context) (found behindness, err error
 
 func (l *locking) printOutdated(found behindness) error {
 	for _, o := range found.charts {
-		if _, err := fmt.Fprintf(l.out, "%s: %s\n", o.Component, o); err != nil {
+		if _, err := ui.Printf(l.out, "%s: %s\n", o.Component, o); err != nil {
 			return err
 		}
 	}
 	for _, o := range found.images {
-		if _, err := fmt.Fprintf(l.out, "image %s: %s\n", o.Reference, o); err != nil {
+		if _, err := ui.Printf(l.out, "image %s: %s\n", o.Reference, o); err != nil {
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func runLogin(ctx context.Context, client *registry.Client, name string, login r
 	if form == flags.JSON {
 		return ui.JSON(out, loginResult{stored.Registry, login.Username, stored.Place, stored.Plain, stored.Checked})
 	}
-	_, err = fmt.Fprintf(out, "%s: logged in as %s, stored in %s\n", stored.Registry, login.Username, stored.Place)
+	_, err = ui.Printf(out, "%s: logged in as %s, stored in %s\n", stored.Registry, login.Username, stored.Place)
 	return err
 }
 
@@ -116,7 +116,7 @@ func readLogin(c *cli.Context, name string) (registry.Login, error) {
 		if !terminal {
 			return login, &flags.UsageError{Message: "`bundle login` needs the name of a user", Hint: "--username NAME"}
 		}
-		fmt.Fprintf(c.App.ErrWriter, "User name for %s: ", name)
+		ui.Printf(c.App.ErrWriter, "User name for %s: ", name)
 		line, err := bufio.NewReader(io.LimitReader(c.App.Reader, maxPassword)).ReadString('\n')
 		if err != nil {
 			return login, fmt.Errorf("reading the user name: %w", err)
@@ -139,7 +139,7 @@ func readLogin(c *cli.Context, name string) (registry.Login, error) {
 
 func readPassword(c *cli.Context, name string, terminal bool) (string, error) {
 	if terminal {
-		fmt.Fprintf(c.App.ErrWriter, "Password for %s: ", name)
+		ui.Printf(c.App.ErrWriter, "Password for %s: ", name)
 		defer fmt.Fprintln(c.App.ErrWriter)
 		data, err := term.ReadPassword(int(c.App.Reader.(*os.File).Fd()))
 		return string(data), err

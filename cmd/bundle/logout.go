@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 
@@ -59,9 +58,9 @@ func runLogout(ctx context.Context, client *registry.Client, name string, form f
 		return ui.JSON(out, logoutResult{removed.Registry, append([]string{}, removed.Places...)})
 	}
 	if len(removed.Places) == 0 {
-		_, err = fmt.Fprintf(out, "%s: there was no login\n", removed.Registry)
+		_, err = ui.Printf(out, "%s: there was no login\n", removed.Registry)
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s: login removed from %s\n", removed.Registry, strings.Join(removed.Places, ", "))
+	_, err = ui.Printf(out, "%s: login removed from %s\n", removed.Registry, strings.Join(removed.Places, ", "))
 	return err
 }

@@ -89,7 +89,7 @@ func (p publisher) publishAll(ctx context.Context, to []registry.Location, out i
 		}
 		done = append(done, result)
 		if form == flags.Text {
-			if _, err := fmt.Fprintln(out, result.Reference); err != nil {
+			if _, err := ui.Println(out, result.Reference); err != nil {
 				return err
 			}
 		}

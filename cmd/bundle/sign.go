@@ -164,7 +164,7 @@ func runSign(ctx context.Context, opts signCommandOptions, out io.Writer, talk *
 	if opts.form == flags.JSON {
 		return ui.JSON(out, result)
 	}
-	_, err = fmt.Fprintln(out, result.Reference)
+	_, err = ui.Println(out, result.Reference)
 	return err
 }
 
@@ -243,7 +243,7 @@ func password(whose string, talk *ui.Talk) ([]byte, error) {
 		}
 	}
 	defer talk.Asking()()
-	fmt.Fprintf(os.Stderr, "Password for %s: ", whose)
+	ui.Printf(os.Stderr, "Password for %s: ", whose)
 	defer fmt.Fprintln(os.Stderr)
 	return term.ReadPassword(fd)
 }

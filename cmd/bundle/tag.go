@@ -80,6 +80,6 @@ func runTag(ctx context.Context, settings registry.Settings, o *door.Opened, tag
 	if form == flags.JSON {
 		return ui.JSON(out, map[string]string{"reference": at.String(), "tag": tag, "digest": o.Root.Digest.String()})
 	}
-	_, err = fmt.Fprintln(out, at)
+	_, err = ui.Println(out, at)
 	return err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -89,20 +88,20 @@ func printVerified(out io.Writer, o *door.Opened, form flags.Form) error {
 	if form == flags.JSON {
 		return ui.JSON(out, result)
 	}
-	fmt.Fprintln(out, result.Reference)
-	fmt.Fprintf(out, "root: %s\n", verdict(o.Verification))
+	ui.Println(out, result.Reference)
+	ui.Printf(out, "root: %s\n", verdict(o.Verification))
 	depth := "present with their sizes, not read"
 	if result.ReadData {
 		depth = "read and hashed"
 	}
-	fmt.Fprintf(out, "content: %d manifests read and hashed, %d blobs (%d bytes) %s\n", result.Manifests, result.Blobs, result.Bytes, depth)
+	ui.Printf(out, "content: %d manifests read and hashed, %d blobs (%d bytes) %s\n", result.Manifests, result.Blobs, result.Bytes, depth)
 	for _, image := range result.LeftOut {
-		fmt.Fprintf(out, "left out: %s\n", image)
+		ui.Printf(out, "left out: %s\n", image)
 	}
 	if d := o.Source.Delta(); d != nil {
-		fmt.Fprintf(out, "%s; %d blobs that the base has were not looked at\n", d, o.Content.Elsewhere)
+		ui.Printf(out, "%s; %d blobs that the base has were not looked at\n", d, o.Content.Elsewhere)
 	}
-	_, err := fmt.Fprintln(out, "all of it is reachable by digest from the root; signatures below the root were not looked at")
+	_, err := ui.Println(out, "all of it is reachable by digest from the root; signatures below the root were not looked at")
 	return err
 }
 

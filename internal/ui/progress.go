@@ -76,6 +76,7 @@ func (t *Talk) Running(command string) *Progress {
 
 func (t *Talk) watch(p *Progress) *Progress {
 	p.talk, p.begin = t, t.now()
+	p.step.Doing, p.step.Did = clean(p.step.Doing), clean(p.step.Did)
 	p.stop, p.ended = make(chan struct{}), make(chan struct{})
 	if t.quiet {
 		close(p.ended)

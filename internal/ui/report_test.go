@@ -160,7 +160,7 @@ func TestReportUnfinished(t *testing.T) {
 func TestReportCleansText(t *testing.T) {
 	var said bytes.Buffer
 	Report(context.Background(), &said, "bundle", errors.New("one\x1b[2Jtwo\nthree"))
-	want := "bundle: error: one\uFFFD[2Jtwo\nbundle:   three\n"
+	want := "bundle: error: one\\u001b[2Jtwo\nbundle:   three\n"
 	if said.String() != want {
 		t.Errorf("got %q, want %q", said.String(), want)
 	}

@@ -12,7 +12,7 @@ func TestTable(t *testing.T) {
 	}{
 		"no row":           {nil, ""},
 		"aligned":          {[][]string{{"web", "done", ""}, {"database", "", "why"}}, "NAME      OUTCOME  REASON\nweb       done\ndatabase           why\n"},
-		"one row, cleaned": {[][]string{{"a\tb\nc\x1b[2J"}}, "NAME       OUTCOME  REASON\na b c\uFFFD[2J\n"},
+		"one row, cleaned": {[][]string{{"a\tb\nc\x1b[2J"}}, "NAME            OUTCOME  REASON\na b c\\u001b[2J\n"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,8 @@ func NewTalk(w io.Writer, name string, opts TalkOptions) *Talk {
 // Name is the name the program was called by.
 func (t *Talk) Name() string { return t.name }
 
-// Sayf says how the work goes on.
+// Sayf says how the work goes on. What is put into the format is shown on one
+// line, an error excepted, which may be several.
 func (t *Talk) Sayf(format string, args ...any) {
 	if !t.quiet {
 		t.line("", format, args...)
@@ -81,7 +82,7 @@ func (t *Talk) Hintf(format string, args ...any) {
 func (t *Talk) line(kind, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.say(kind, fmt.Sprintf(format, args...))
+	t.say(kind, fmt.Sprintf(format, onOneLine(args, true)...))
 }
 
 // say writes a line. Call it with the lock held.
@@ -163,17 +164,6 @@ func writeLines(w io.Writer, name, kind, text string) {
 		}
 		fmt.Fprintf(w, "%s: %s%s\n", name, kind, clean(line))
 	}
-}
-
-// clean takes out what could move the cursor of a terminal: bytes from
-// strangers reach error messages.
-func clean(line string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '\uFFFD'
-		}
-		return r
-	}, line)
 }
 
 // JSON writes v to w as one indented JSON document.
