@@ -37,6 +37,7 @@ type packingList struct {
 	Components []packedChart `json:"components,omitempty"`
 	Images     []packedImage `json:"images,omitempty"`
 	Base       *deltaResult  `json:"base,omitempty"`
+	LeftOut    []packedLayer `json:"leftOut,omitempty"` // layers that may not be given on
 	Split      int64         `json:"split,omitempty"` // of volumes
 	Volumes    []packedFile  `json:"volumes"`         // a whole archive is the only one
 	Load       []string      `json:"load"`            // what to type
@@ -55,6 +56,12 @@ type packedImage struct {
 	Platforms  []string      `json:"platforms,omitempty"`
 }
 
+type packedLayer struct {
+	Digest    digest.Digest `json:"digest"`
+	Size      int64         `json:"size"`
+	MediaType string        `json:"mediaType"`
+}
+
 // packedFile is a file of the medium. One that was not written with the others
 // has no checksum here.
 type packedFile struct {
@@ -65,8 +72,11 @@ type packedFile struct {
 }
 
 // writePackingList writes the list of what was saved to d, last of all.
-func (c copier) writePackingList(ctx context.Context, d destination, dst *registry.Destination, delta *registry.Delta) error {
-	list := c.packingList(delta)
+func (c copier) writePackingList(ctx context.Context, d destination, dst *registry.Destination, at *copiedTo) error {
+	list := c.packingList(dst.Delta())
+	for _, desc := range at.LeftOut {
+		list.LeftOut = append(list.LeftOut, packedLayer{Digest: desc.Digest, Size: desc.Size, MediaType: desc.MediaType})
+	}
 	if volumes := dst.Volumes(); volumes != nil {
 		list.Split = volumes.Split
 		for _, f := range append(slices.Clone(volumes.Files), volumes.Others...) {
@@ -158,9 +168,9 @@ func (l *packingList) text() string {
 	if title == "" {
 		title = l.Root.String()
 	}
-	fmt.Fprintf(&b, "%s\n\nroot  %s\nfrom  %s\n%s\n", title, l.Root, l.Source, l.Verification)
+	ui.Printf(&b, "%s\n\nroot  %s\nfrom  %s\n%s\n", title, l.Root, l.Source, l.Verification)
 	if l.Base != nil {
-		fmt.Fprintf(&b, "delta, needs %s (%s in %d blobs are left out)\n", l.Base.needs(), ui.Size(l.Base.LeftOut.Bytes), l.Base.LeftOut.Objects)
+		ui.Printf(&b, "delta, needs %s (%s in %d blobs are left out)\n", l.Base.needs(), ui.Size(l.Base.LeftOut.Bytes), l.Base.LeftOut.Objects)
 	}
 	b.WriteString("\nFiles\n")
 	for _, f := range l.Volumes {
@@ -168,18 +178,24 @@ func (l *packingList) text() string {
 		if sum == "" {
 			sum = "(written by another run)"
 		}
-		fmt.Fprintf(&b, "  %s  %d bytes (%s)  sha256 %s\n", f.File, f.Size, ui.Size(f.Size), sum)
+		ui.Printf(&b, "  %s  %d bytes (%s)  sha256 %s\n", f.File, f.Size, ui.Size(f.Size), sum)
 	}
 	if len(l.Components) > 0 {
 		b.WriteString("\nComponents\n")
 		for _, chart := range l.Components {
-			fmt.Fprintf(&b, "  %s  chart %s %s\n", chart.Component, chart.Chart, chart.Version)
+			ui.Printf(&b, "  %s  chart %s %s\n", chart.Component, chart.Chart, chart.Version)
 		}
 	}
 	if len(l.Images) > 0 {
 		b.WriteString("\nImages\n")
 		for _, image := range l.Images {
-			fmt.Fprintf(&b, "  %s  %s  %s\n", strings.Join(image.References, ", "), image.Digest, strings.Join(image.Platforms, ", "))
+			ui.Printf(&b, "  %s  %s  %s\n", strings.Join(image.References, ", "), image.Digest, strings.Join(image.Platforms, ", "))
+		}
+	}
+	if len(l.LeftOut) > 0 {
+		b.WriteString("\nLeft out: layers that may not be given on; who runs the image fetches them from their addresses\n")
+		for _, layer := range l.LeftOut {
+			ui.Printf(&b, "  %s  %d bytes (%s)\n", layer.Digest, layer.Size, ui.Size(layer.Size))
 		}
 	}
 	b.WriteString("\nTo load it, with the name of the registry in place of HOST/PATH\n  " + l.Load[0] + "\n")

@@ -75,5 +75,5 @@ func wroteSaved(ctx context.Context, c copier, d destination, dst *registry.Dest
 			at.Volumes = append(at.Volumes, packedFile{Number: f.Number, File: filepath.Base(f.Path), Size: f.Size, SHA256: f.SHA256})
 		}
 	}
-	return c.writePackingList(ctx, d, dst, dst.Delta())
+	return c.writePackingList(ctx, d, dst, at)
 }
