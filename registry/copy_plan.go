@@ -156,6 +156,10 @@ func (p *planner) visit(ctx context.Context, n *copyNode) (v reading, err error)
 	fail := func(step string, err error) error {
 		return &CopyError{Side: "source", Ref: p.source, Digest: n.desc.Digest, Of: n.of(), Step: step, Err: err}
 	}
+	if !isManifest(n.desc.MediaType) {
+		v.problem = fail("reading", &ManifestTypeError{Ref: p.source, Digest: n.desc.Digest, MediaType: n.desc.MediaType})
+		return v, nil
+	}
 	if v.data = n.data; v.data == nil {
 		v.data, v.known, err = p.read(ctx, n.desc, v.known)
 	}
@@ -168,7 +172,10 @@ func (p *planner) visit(ctx context.Context, n *copyNode) (v reading, err error)
 	if err == nil {
 		err = p.checkParts(v.links)
 	}
-	if isContentProblem(err) {
+	if err == nil {
+		err = p.checkEntries(v.links)
+	}
+	if isContentProblem(err) || as[*ManifestTypeError](err) {
 		v.problem = fail("reading", err)
 		return v, nil
 	}
@@ -205,6 +212,17 @@ func (p *planner) checkParts(l links) error {
 	for _, part := range append(l.blobs(), l.Manifests...) {
 		if err := checkDescriptor(part, p.source); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkEntries refuses an index with a manifest in it whose parts can't be known.
+// Other entries are content like layers: an index may list anything.
+func (p *planner) checkEntries(l links) error {
+	for _, desc := range l.Manifests {
+		if isOldManifest(desc.MediaType) {
+			return &ManifestTypeError{Ref: p.source, Digest: desc.Digest, MediaType: desc.MediaType}
 		}
 	}
 	return nil

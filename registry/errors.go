@@ -181,6 +181,24 @@ func (e *ContentError) Error() string {
 
 func (e *ContentError) Unwrap() error { return e.Err }
 
+// A ManifestTypeError reports a manifest of a type that this package can't read:
+// what belongs to it is not known, so that a copy could not be whole.
+type ManifestTypeError struct {
+	Ref       string // the place
+	Digest    digest.Digest
+	MediaType string // as its descriptor says
+}
+
+func (e *ManifestTypeError) Error() string {
+	if e.Schema1() {
+		return fmt.Sprintf("%s: %s is an image in Docker's first format, which registries no longer take", e.Ref, e.Digest)
+	}
+	return fmt.Sprintf("%s: %s: %q is no type of manifest that is known, so neither are its parts", e.Ref, e.Digest, e.MediaType)
+}
+
+// Schema1 says whether it is Docker's first format, which has a remedy.
+func (e *ManifestTypeError) Schema1() bool { return isSchema1(e.MediaType) }
+
 // A BusyError reports a layout that another process is writing to.
 type BusyError struct {
 	Path   string

@@ -115,7 +115,19 @@ func put(listed []ocispec.Descriptor, e ocispec.Descriptor) []ocispec.Descriptor
 	return out
 }
 
-// findNamed is the entry with a name.
+// allNamed are the entries with a name, each digest once. More than one is no
+// index of ours: the names of other tools may be tags of different repositories.
+func allNamed(index ocispec.Index, name string) []ocispec.Descriptor {
+	var named []ocispec.Descriptor
+	for _, desc := range index.Manifests {
+		if nameOf(desc) == name {
+			named = append(named, desc)
+		}
+	}
+	return sortedOnce(named)
+}
+
+// findNamed is the first entry with a name.
 func findNamed(index ocispec.Index, name string) (ocispec.Descriptor, bool) {
 	for _, desc := range index.Manifests {
 		if nameOf(desc) == name {
@@ -126,12 +138,23 @@ func findNamed(index ocispec.Index, name string) (ocispec.Descriptor, bool) {
 }
 
 // roots are the entries of an index that somebody would open: not the
-// signatures and other things that hang on one of them.
+// signatures and other things that hang on one of them. Where there is nothing
+// else, these are what hangs on something that is not listed.
 func roots(ctx context.Context, index ocispec.Index, fetcher content.Fetcher) ([]ocispec.Descriptor, error) {
-	var out []ocispec.Descriptor
+	var out, hanging []ocispec.Descriptor
+	listed := map[string]bool{}
+	for _, desc := range index.Manifests {
+		listed[desc.Digest.String()] = true
+	}
+	hangs := func(desc ocispec.Descriptor, subject string) {
+		if !listed[subject] {
+			hanging = append(hanging, desc)
+		}
+	}
 	for _, desc := range index.Manifests {
 		name := nameOf(desc)
-		if isAttachment(name) {
+		if on := attachmentName.FindStringSubmatch(name); on != nil {
+			hangs(desc, strings.Replace(on[1], "-", ":", 1))
 			continue
 		}
 		if name == "" && isManifest(desc.MediaType) {
@@ -140,10 +163,14 @@ func roots(ctx context.Context, index ocispec.Index, fetcher content.Fetcher) ([
 				return nil, err
 			}
 			if l, err := readLinks(data); err == nil && l.Subject != nil {
+				hangs(desc, l.Subject.Digest.String())
 				continue
 			}
 		}
 		out = append(out, desc)
+	}
+	if len(out) == 0 {
+		return hanging, nil
 	}
 	return out, nil
 }

@@ -126,6 +126,9 @@ func hasIn(blobs blobStore, desc ocispec.Descriptor, place string) (bool, error)
 }
 
 func (p *localPlace) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
+	if named := allNamed(p.index, reference); len(named) > 1 {
+		return ocispec.Descriptor{}, &ContentError{Ref: p.place, Reason: fmt.Sprintf("refused: %q names %s and %s", reference, named[0].Digest, named[1].Digest)}
+	}
 	desc, err := resolveIn(p.index, p.blobs, reference, p.place)
 	if errors.Is(err, errUnlisted) {
 		return desc, &NotFoundError{Ref: p.place, What: whatFor(reference), Err: errdef.ErrNotFound}

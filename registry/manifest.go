@@ -15,6 +15,19 @@ const (
 	dockerImageConfig  = "application/vnd.docker.container.image.v1+json"
 )
 
+// Manifests of before, which lead to their parts in ways of their own.
+const (
+	dockerSchema1       = "application/vnd.docker.distribution.manifest.v1+json"
+	dockerSchema1Signed = "application/vnd.docker.distribution.manifest.v1+prettyjws"
+	ociArtifact         = "application/vnd.oci.artifact.manifest.v1+json"
+)
+
+func isSchema1(mediaType string) bool {
+	return mediaType == dockerSchema1 || mediaType == dockerSchema1Signed
+}
+
+func isOldManifest(mediaType string) bool { return isSchema1(mediaType) || mediaType == ociArtifact }
+
 func isManifest(mediaType string) bool {
 	switch mediaType {
 	case ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, dockerManifest, dockerManifestList:

@@ -43,7 +43,8 @@ type ServerOptions struct {
 // writing, which is made when it isn't there or is empty.
 //
 // Errors: *LocationError for a registry or a path where something else is,
-// *ContentError for an archive or layout that is none.
+// *ContentError for an archive or layout that is none, *DeltaError for a delta,
+// which lacks what its base has.
 func NewServer(l Location, opts ServerOptions) (*Server, error) {
 	if l.Kind == Registry {
 		return nil, &LocationError{Input: l.String(), Reason: "is a registry already; an archive or a folder can be served"}
@@ -131,6 +132,9 @@ func (s *store) openArchive(l Location) error {
 	p, err := openLocal(l)
 	if err != nil {
 		return err
+	}
+	if p.delta != nil {
+		return errors.Join(&DeltaError{Ref: p.place, Needs: p.delta.Needs()}, p.Close())
 	}
 	s.place, s.blobs = p.place, p.blobs
 	s.view = s.viewOf(p.index)

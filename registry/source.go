@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/Masterminds/semver/v3"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 )
@@ -80,6 +81,27 @@ func (c *Client) List(ctx context.Context, l Location) ([]string, error) {
 	}
 	names, err := versions(ctx, p)
 	return names, errors.Join(err, p.Close())
+}
+
+// Unnamed gives the digests of the roots of an archive or layout that no name
+// leads to, in order. A registry does not list such.
+func (c *Client) Unnamed(ctx context.Context, l Location) ([]digest.Digest, error) {
+	if l.Kind == Registry {
+		return nil, nil
+	}
+	p, err := openLocal(l)
+	if err != nil {
+		return nil, err
+	}
+	all, err := roots(ctx, p.index, p)
+	var found []digest.Digest
+	for _, desc := range all {
+		if name := nameOf(desc); name == "" || isAttachment(name) {
+			found = append(found, desc.Digest)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found), errors.Join(err, p.Close())
 }
 
 func openLocal(l Location) (*localPlace, error) {
@@ -190,11 +212,17 @@ func versions(ctx context.Context, p place) ([]string, error) {
 // chooseRoot finds the root that a location speaks of in an archive or layout.
 func chooseRoot(ctx context.Context, p *localPlace, l Location) (ocispec.Descriptor, error) {
 	if l.Name != "" {
-		desc, ok := findNamed(p.index, l.Name)
-		if !ok || l.Digest != "" && l.Digest != desc.Digest {
-			return desc, notHere(ctx, p, l)
+		named := allNamed(p.index, l.Name)
+		if l.Digest != "" {
+			named = slices.DeleteFunc(named, func(desc ocispec.Descriptor) bool { return desc.Digest != l.Digest })
 		}
-		return desc, nil
+		switch len(named) {
+		case 0:
+			return ocispec.Descriptor{}, notHere(ctx, p, l)
+		case 1:
+			return entry(named[0], ""), nil
+		}
+		return ocispec.Descriptor{}, &ChoiceError{Location: l.String(), Choices: choices(named, l)}
 	}
 	if l.Digest != "" {
 		desc, err := resolveIn(p.index, p.blobs, l.Digest.String(), p.place)
@@ -232,10 +260,19 @@ func notHere(ctx context.Context, p *localPlace, l Location) error {
 // choices are complete locations: by name where the name can be typed and is
 // unlike the others, else by digest.
 func choices(all []ocispec.Descriptor, l Location) []string {
+	names := map[string]digest.Digest{}
+	shared := map[string]bool{}
+	for _, desc := range all {
+		name := nameOf(desc)
+		if d, ok := names[name]; ok && d != desc.Digest {
+			shared[name] = true
+		}
+		names[name] = desc.Digest
+	}
 	var out []string
 	for _, desc := range all {
 		at := Location{Kind: l.Kind, Path: l.Path, Name: nameOf(desc)}
-		if read, err := ParseLocation(at.String()); at.Name == "" || err != nil || read != at {
+		if read, err := ParseLocation(at.String()); at.Name == "" || shared[at.Name] || err != nil || read != at {
 			at.Name, at.Digest = "", desc.Digest
 		}
 		out = append(out, at.String())

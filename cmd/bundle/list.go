@@ -1,8 +1,9 @@
 package main
 
 import (
-	"fmt"
+	"io"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/urfave/cli/v2"
 
 	"waybill/internal/flags"
@@ -10,11 +11,37 @@ import (
 	"waybill/registry"
 )
 
+// listed is what `list` says.
+type listed struct {
+	Reference string          `json:"reference"`
+	Tags      []string        `json:"tags"`
+	Digests   []digest.Digest `json:"digests,omitempty"` // of what has no name
+}
+
+func printList(out io.Writer, l listed, form flags.Form) error {
+	if form == flags.JSON {
+		return ui.JSON(out, l)
+	}
+	for _, name := range l.Tags {
+		if _, err := ui.Println(out, name); err != nil {
+			return err
+		}
+	}
+	for _, d := range l.Digests {
+		if _, err := ui.Println(out, "@"+d.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func listCommand() *cli.Command {
 	return &cli.Command{
 		Name: "list", Usage: "list the versions at a place, newest first",
 		ArgsUsage: "LOCATION",
-		Description: `Exit codes: 0 done, 2 usage, 4 registry says not found or denied, 6 content
+		Description: `What has no name in an archive or a folder is listed as @DIGEST.
+
+Exit codes: 0 done, 2 usage, 4 registry says not found or denied, 6 content
 corrupt, 10 registry not reachable.`,
 		Flags: flags.Join(flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
@@ -49,13 +76,11 @@ corrupt, 10 registry not reachable.`,
 			if delta != nil {
 				flags.Talk(c).Sayf("%s: %s", loc, delta)
 			}
-			if form == flags.JSON {
-				return ui.JSON(c.App.Writer, map[string]any{"reference": loc.String(), "tags": names})
+			unnamed, err := client.Unnamed(c.Context, loc)
+			if err != nil {
+				return err
 			}
-			for _, name := range names {
-				fmt.Fprintln(c.App.Writer, name)
-			}
-			return nil
+			return printList(c.App.Writer, listed{Reference: loc.String(), Tags: names, Digests: unnamed}, form)
 		},
 	}
 }

@@ -40,7 +40,7 @@ accepted; what is pushed later, and content below the roots, is for those who
 pull it to check: "bundle verify" does.
 
 Exit codes: 0 interrupted, 1 the address is taken, 2 usage, 3 refused by the
-policy, 6 content corrupt.`,
+policy, 6 content corrupt, or a delta without its base.`,
 		Flags: flags.Join([]cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:5000", Usage: "`ADDRESS` to listen at; port 0 is any free one"},
 			&cli.StringFlag{Name: "cert-file", Usage: "PEM `FILE` with the TLS certificate of this registry, the chain included"},
@@ -136,11 +136,33 @@ type servedTag struct {
 	Reference  string `json:"reference"`
 }
 
+// A servedDeltaError reports a delta, which alone would be a registry that lacks
+// what it lists.
+type servedDeltaError struct {
+	delta *registry.DeltaError
+	path  string
+}
+
+func (e *servedDeltaError) Error() string { return e.delta.Error() + "; it can't be served alone" }
+
+func (e *servedDeltaError) Unwrap() error { return e.delta }
+
+// ExitCode is that of content that is not whole.
+func (e *servedDeltaError) ExitCode() int { return ui.ExitCorrupt }
+
+// Hint says what to type next.
+func (e *servedDeltaError) Hint() string {
+	return "`bundle load " + e.path + " FOLDER --base BASE` makes a folder of both, which can be served"
+}
+
 func runServe(ctx context.Context, opts serveOptions, out io.Writer, talk *ui.Talk) (err error) {
 	server, err := registry.NewServer(opts.loc, registry.ServerOptions{
 		Logins: opts.logins,
 		OnPush: func(repository, tag string, d digest.Digest) { talk.Sayf("pushed %s:%s, %s", repository, tag, d) },
 	})
+	if delta, ok := errors.AsType[*registry.DeltaError](err); ok {
+		return &servedDeltaError{delta: delta, path: opts.loc.Path}
+	}
 	if err != nil {
 		return err
 	}
@@ -184,9 +206,6 @@ func examineServed(ctx context.Context, opts serveOptions, tags []registry.Serve
 			return err
 		}
 		talk.Sayf("%s: %s", opened.Location, opened.Verification)
-		if delta := opened.Source.Delta(); delta != nil {
-			talk.Sayf("%s: %s", opened.Location, delta)
-		}
 		if err := opened.Close(); err != nil {
 			return err
 		}
@@ -221,9 +240,9 @@ func printServed(out io.Writer, opts serveOptions, address string, readOnly bool
 	if opts.form == flags.JSON {
 		return ui.JSON(out, result)
 	}
-	fmt.Fprintln(out, result.URL)
+	ui.Println(out, result.URL)
 	for _, t := range result.Tags {
-		fmt.Fprintln(out, t.Reference)
+		ui.Println(out, t.Reference)
 	}
 	return nil
 }

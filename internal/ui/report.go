@@ -177,8 +177,13 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		placement   *registry.PlacementError
 		space       *registry.SpaceError
 		fileSize    *registry.FileSizeError
+		kind        *registry.ManifestTypeError
 	)
 	switch {
+	case errors.As(err, &kind) && kind.Schema1():
+		return ExitCorrupt, "pull it and push it again with a current tool, and copy that", true
+	case errors.As(err, &kind):
+		return ExitCorrupt, "copy it with the tool that made it, or name a manifest or an index of OCI or Docker", true
 	case errors.As(err, &volumes):
 		return ExitCorrupt, toMakeAgain(volumes), true
 	case errors.As(err, new(*registry.DeltaError)):
