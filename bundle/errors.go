@@ -127,6 +127,7 @@ func (e *UnknownRoleError) Error() string {
 type StaleError struct {
 	Differences []string // one fact each, in the order of the release file
 	ChartsOnly  bool     // the lock is one of charts, and images are wanted too
+	ImagesToo   bool     // the lock is one of charts and images, and charts are wanted alone
 }
 
 func (e *StaleError) Error() string {

@@ -288,7 +288,11 @@ func StaleLock(lock *Lock, differences []string, opts LockOptions) error {
 	if len(differences) == 0 {
 		return nil
 	}
-	return &StaleError{Differences: differences, ChartsOnly: lock != nil && lock.Packed == PackedCharts && opts.packed() == PackedImages}
+	other := lock != nil && lock.Packed != opts.packed()
+	return &StaleError{
+		Differences: differences,
+		ChartsOnly:  other && opts.packed() == PackedImages, ImagesToo: other && opts.packed() == PackedCharts,
+	}
 }
 
 // outdatedBy says what of a component's chart is no longer as it was locked. In a

@@ -50,6 +50,9 @@ func (c copier) toAll(ctx context.Context, destinations []destination, x *expand
 	}
 	if err := c.expandAll(ctx, x, holders, out, &result); err != nil {
 		failed = append(failed, err)
+		if c.dryRun { // nothing was done of which this is a part
+			failed, of = []error{err}, 1
+		}
 	}
 	if c.form == flags.JSON {
 		if err := ui.JSON(out, result); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,11 +64,11 @@ func runImages(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	lines, err := collectImages(c)
-	if err != nil {
-		return err
+	lines, failed := collectImages(c)
+	if lines == nil {
+		return failed
 	}
-	if err := printImages(c, lines, form); err != nil {
+	if err := errors.Join(failed, printImages(c, lines, form)); err != nil {
 		return err
 	}
 	var unsaid []string
@@ -82,6 +83,8 @@ func runImages(c *cli.Context) error {
 	return nil
 }
 
+// collectImages returns lines beside an error too, without digests for what no
+// registry told: what was found is of use by itself.
 func collectImages(c *cli.Context) ([]imageLine, error) {
 	if c.Args().Len() > 1 {
 		return nil, flags.Usagef("`bundle images` takes one location, got %q too", c.Args().Get(1))
@@ -136,11 +139,10 @@ func fileImages(c *cli.Context) ([]imageLine, error) {
 		return lines, nil
 	}
 	resolved, err := search.resolve(ctx, found.Images, releasefile.ImageOptions{Previous: lock})
-	if err != nil {
-		return nil, err
+	if resolved == nil {
+		return lines, err
 	}
-	fillLocked(lines, resolved.Locked, "")
-	return lines, nil
+	return fillLocked(lines, resolved.Locked, ""), err
 }
 
 // bundleImages lists the images of a bundle.
@@ -170,8 +172,7 @@ func bundleImages(c *cli.Context) ([]imageLine, error) {
 		return nil, err
 	}
 	lines := linesOf(found.Images)
-	fillLocked(lines, b.Lock.Images, repositoryOf(opened.Location))
-	return lines, nil
+	return fillLocked(lines, b.Lock.Images, repositoryOf(opened.Location)), nil
 }
 
 func linesOf(images []bundle.ListedImage) []imageLine {
@@ -189,23 +190,27 @@ func linesOf(images []bundle.ListedImage) []imageLine {
 	return lines
 }
 
-// fillLocked adds what a lock knows. Of a flat bundle an image has a line for
-// each platform; the first stands here, the platforms are all of them.
-func fillLocked(lines []imageLine, locked []bundle.LockedImage, repository string) {
-	for i := range lines {
+// fillLocked adds what a lock knows. Of a flat bundle a lock has a manifest for
+// each platform of an image, and each of them is a line.
+func fillLocked(lines []imageLine, locked []bundle.LockedImage, repository string) []imageLine {
+	filled := []imageLine{}
+	for _, line := range lines {
+		before := len(filled)
 		for _, image := range locked {
-			if !slices.Contains(image.References, lines[i].Normalized) {
+			if !slices.Contains(image.References, line.Normalized) {
 				continue
 			}
-			if lines[i].Digest == "" {
-				lines[i].Digest, lines[i].Size = image.Digest, image.Size
-				if repository != "" {
-					lines[i].Location = repository + "@" + image.Digest.String()
-				}
+			line.Digest, line.Size, line.Platforms = image.Digest, image.Size, image.Platforms
+			if repository != "" {
+				line.Location = repository + "@" + image.Digest.String()
 			}
-			lines[i].Platforms = append(lines[i].Platforms, image.Platforms...)
+			filled = append(filled, line)
+		}
+		if len(filled) == before {
+			filled = append(filled, line)
 		}
 	}
+	return filled
 }
 
 func probe(ctx context.Context, search imageSearch, images []bundle.ListedImage, lines []imageLine) {

@@ -34,7 +34,7 @@ func (s imageSearch) find(packed map[string]bundle.Chart) (*releasefile.FoundIma
 	return found, nil
 }
 
-// resolve asks the registries.
+// resolve asks the registries. Beside an error it returns what was resolved.
 func (s imageSearch) resolve(ctx context.Context, images []bundle.ListedImage, opts releasefile.ImageOptions) (*releasefile.ResolvedImages, error) {
 	step := s.talk.Progress(ui.Step{
 		Doing: "resolving images", Did: "resolved images", Unit: "image", Items: len(images) - len(candidates(images)),
@@ -43,7 +43,7 @@ func (s imageSearch) resolve(ctx context.Context, images []bundle.ListedImage, o
 	opts.OnResolved = func(reference string) { step.Finish(reference) }
 	resolved, err := s.file.ResolveImages(ctx, s.client, images, opts)
 	if err != nil {
-		return nil, err
+		return resolved, err
 	}
 	step.End()
 	for _, moved := range resolved.Moved {

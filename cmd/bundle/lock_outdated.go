@@ -91,6 +91,10 @@ func (b behindness) verdict() error {
 	for _, o := range b.images {
 		if o.Behind() {
 			e.behind = append(e.behind, "image "+o.Reference)
+			if o.Gone {
+				e.gone = append(e.gone, o.Reference)
+				continue
+			}
 			e.components = append(e.components, o.Components...)
 			e.everything = e.everything || len(o.Components) == 0
 		}
@@ -106,6 +110,7 @@ type outdatedError struct {
 	behind     []string // components, and images
 	components []string // that bring it up to date
 	everything bool     // some image is of no component
+	gone       []string // images whose tag an update would not find
 }
 
 func (e *outdatedError) Error() string {
@@ -117,6 +122,17 @@ func (e *outdatedError) ExitCode() int { return ui.ExitDiffers }
 
 // Hint says what brings the lock up to date.
 func (e *outdatedError) Hint() string {
+	if len(e.gone) == 0 {
+		return e.update()
+	}
+	mend := "an update does not find " + strings.Join(e.gone, ", ") + ": first name another tag or the locked digest, in the chart's values or under images"
+	if !e.everything && len(e.components) == 0 {
+		return mend
+	}
+	return mend + "; then " + e.update()
+}
+
+func (e *outdatedError) update() string {
 	words := "bundle lock --update"
 	if !e.everything {
 		names := slices.Compact(slices.Sorted(slices.Values(e.components)))

@@ -21,6 +21,7 @@ type OutdatedImage struct {
 	Components []string      `json:"components,omitempty"`
 	Locked     digest.Digest `json:"locked"`        // upstream's
 	Now        digest.Digest `json:"now,omitempty"` // empty when the tag is gone
+	Gone       bool          `json:"gone,omitempty"`
 	// Pinned says that the reference has a digest, which decides: the lock would
 	// stay as it is.
 	Pinned bool `json:"pinned,omitempty"`
@@ -32,7 +33,7 @@ func (o OutdatedImage) Behind() bool { return !o.Pinned }
 // String says in one line what moved, without the reference.
 func (o OutdatedImage) String() string {
 	text := fmt.Sprintf("the tag moved from %s to %s", o.Locked, o.Now)
-	if o.Now == "" {
+	if o.Gone {
 		text = fmt.Sprintf("the tag is gone; locked is %s", o.Locked)
 	}
 	if o.Pinned {
@@ -99,6 +100,7 @@ func outdatedImage(ctx context.Context, client *registry.Client, image OutdatedI
 	var absent *registry.NotFoundError
 	switch {
 	case errors.As(err, &absent):
+		image.Gone = true
 		return &image, nil
 	case err != nil:
 		return nil, fmt.Errorf("image %s: %w", image.Reference, err)

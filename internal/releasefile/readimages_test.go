@@ -469,6 +469,9 @@ func TestOutdatedImages(t *testing.T) {
 	var got []string
 	for _, o := range found {
 		got = append(got, fmt.Sprintf("%s: %s (%t)", strings.TrimPrefix(o.Reference, u.server.Host), o, o.Behind()))
+		if o.Gone != (o.Now == "") {
+			t.Errorf("%s: gone is %t", o.Reference, o.Gone)
+		}
 	}
 	d1, d2 := one.Digest.String(), two.Digest.String()
 	want := []string{

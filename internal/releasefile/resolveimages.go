@@ -54,7 +54,7 @@ const resolvedAtOnce = 4
 
 // ResolveImages asks the registries for every image that is to be carried, each
 // reference once, and decides what of it. All that does not fit is in the error,
-// joined, in the order of the references.
+// joined, in the order of the references; beside it is what did resolve.
 func (f *File) ResolveImages(ctx context.Context, client *registry.Client, images []bundle.ListedImage, opts ImageOptions) (*ResolvedImages, error) {
 	carried := slices.DeleteFunc(slices.Clone(images), func(i bundle.ListedImage) bool { return !i.Carried() })
 	resolved, failed := make([]*resolvedImage, len(carried)), make([]error, len(carried))
@@ -73,10 +73,7 @@ func (f *File) ResolveImages(ctx context.Context, client *registry.Client, image
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(failed...); err != nil {
-		return nil, err
-	}
-	return unite(carried, resolved), nil
+	return unite(carried, resolved), errors.Join(failed...)
 }
 
 // A resolvedImage is one reference and where it led.
@@ -174,6 +171,9 @@ func unite(images []bundle.ListedImage, resolved []*resolvedImage) *ResolvedImag
 	all := &ResolvedImages{Indexes: map[digest.Digest][]byte{}}
 	at := map[digest.Digest]int{}
 	for n, one := range resolved {
+		if one == nil { // it failed
+			continue
+		}
 		all.Origins = append(all.Origins, one.origin(images[n].Reference))
 		if one.moved != "" {
 			all.Moved = append(all.Moved, one.moved)

@@ -327,6 +327,8 @@ func ofBundle(_ string, err error) (int, string, bool) {
 		return ExitFailed, "`bundle lint` shows everything found", true
 	case errors.As(err, &stale) && stale.ChartsOnly:
 		return ExitDiffers, "`bundle lock` locks the images too; --no-images takes charts alone, as they are locked", true
+	case errors.As(err, &stale) && stale.ImagesToo:
+		return ExitDiffers, "leave out --no-images, or `bundle lock --no-images` locks the charts alone", true
 	case errors.As(err, &stale):
 		return ExitDiffers, "`bundle lock` makes the lock agree with the release file", true
 	case errors.As(err, &newer), errors.As(err, &roles):
