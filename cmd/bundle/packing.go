@@ -38,9 +38,9 @@ type packingList struct {
 	Images     []packedImage `json:"images,omitempty"`
 	Base       *deltaResult  `json:"base,omitempty"`
 	LeftOut    []packedLayer `json:"leftOut,omitempty"` // layers that may not be given on
-	Split      int64         `json:"split,omitempty"` // of volumes
-	Volumes    []packedFile  `json:"volumes"`         // a whole archive is the only one
-	Load       []string      `json:"load"`            // what to type
+	Split      int64         `json:"split,omitempty"`   // of volumes
+	Volumes    []packedFile  `json:"volumes"`           // a whole archive is the only one
+	Load       []string      `json:"load"`              // what to type
 }
 
 type packedChart struct {

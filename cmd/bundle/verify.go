@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -71,12 +70,16 @@ type verifyResult struct {
 	LeftOut []bundle.LeftOutImage `json:"leftOut,omitempty"` // what is not there by the choice of who built it
 }
 
-// verdict says what was verified of the root, naming each signer once.
-func verdict(v door.Verification) string {
+// printVerdict says what was verified of the root, naming each signer once.
+func printVerdict(out io.Writer, v door.Verification) {
 	if v.State != "verified" || len(v.Checks) == 0 {
-		return v.String()
+		ui.Printf(out, "root: %s\n", v)
+		return
 	}
-	return "verified (policy: " + v.Policy + ")\n  " + strings.Join(v.Checks, "\n  ")
+	ui.Printf(out, "root: verified (policy: %s)\n", v.Policy)
+	for _, check := range v.Checks {
+		ui.Printf(out, "  %s\n", check)
+	}
 }
 
 func printVerified(out io.Writer, o *door.Opened, form flags.Form) error {
@@ -89,7 +92,7 @@ func printVerified(out io.Writer, o *door.Opened, form flags.Form) error {
 		return ui.JSON(out, result)
 	}
 	ui.Println(out, result.Reference)
-	ui.Printf(out, "root: %s\n", verdict(o.Verification))
+	printVerdict(out, o.Verification)
 	depth := "present with their sizes, not read"
 	if result.ReadData {
 		depth = "read and hashed"

@@ -62,7 +62,7 @@ func NewTalk(w io.Writer, name string, opts TalkOptions) *Talk {
 func (t *Talk) Name() string { return t.name }
 
 // Sayf says how the work goes on. What is put into the format is shown on one
-// line, an error excepted, which may be several.
+// line; an error, and a text that is all there is to say, may have several.
 func (t *Talk) Sayf(format string, args ...any) {
 	if !t.quiet {
 		t.line("", format, args...)
@@ -82,7 +82,10 @@ func (t *Talk) Hintf(format string, args ...any) {
 func (t *Talk) line(kind, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.say(kind, fmt.Sprintf(format, onOneLine(args, true)...))
+	if format != "%s" { // which is a text of ours as a whole
+		args = onOneLine(args, true)
+	}
+	t.say(kind, fmt.Sprintf(format, args...))
 }
 
 // say writes a line. Call it with the lock held.
