@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/Masterminds/semver/v3"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
@@ -173,8 +173,9 @@ func (p *remotePlace) explainMissing(ctx context.Context, err error) error {
 	return notFound
 }
 
-// versions lists the tags of a place, the newest version first, then what is no
-// version in alphabetical order.
+// versions lists the tags of a place, the newest version first, those of an
+// archive or a folder by name (shop-1.1.0, shop-1.0.0), then what is no version in
+// alphabetical order.
 func versions(ctx context.Context, p place) ([]string, error) {
 	var all []string
 	err := p.tags(ctx, func(tags []string) error {
@@ -188,23 +189,12 @@ func versions(ctx context.Context, p place) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	parsed := make(map[string]*semver.Version, len(all))
+	parsed := make(map[string]versionName, len(all))
 	for _, tag := range all {
-		if v, err := semver.StrictNewVersion(strings.ReplaceAll(strings.TrimPrefix(tag, "v"), "_", "+")); err == nil {
-			parsed[tag] = v
-		}
+		parsed[tag] = parseVersionName(tag)
 	}
 	slices.SortFunc(all, func(a, b string) int {
-		va, vb := parsed[a], parsed[b]
-		switch {
-		case va != nil && vb != nil && !va.Equal(vb):
-			return vb.Compare(va)
-		case va != nil && vb == nil:
-			return -1
-		case va == nil && vb != nil:
-			return 1
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(parsed[a].compare(parsed[b]), strings.Compare(a, b))
 	})
 	return slices.Compact(all), nil
 }

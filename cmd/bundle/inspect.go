@@ -18,6 +18,7 @@ func inspectCommand() *cli.Command {
 		ArgsUsage: "LOCATION",
 		Description: `Without a policy the content is checked by digest as far as it is read, and the
 output says that nothing was verified. Signatures of charts are not looked at.
+Sizes are those of manifests; how much all of it is, "verify" says.
 
 Exit codes: 0 done, 2 usage, 3 refused by the policy, 4 registry says not found
 or denied, 6 content corrupt, 10 registry not reachable.`,
@@ -65,6 +66,7 @@ type inspectComponent struct {
 	Chart     string   `json:"chart"`
 	Version   string   `json:"version"`
 	Manifest  string   `json:"manifest"`
+	Size      int64    `json:"size"` // of the manifest, in bytes, as the root says it
 	Content   string   `json:"content"`
 	Source    string   `json:"source"`
 }
@@ -76,16 +78,16 @@ func printInspect(out io.Writer, o *door.Opened, form flags.Form) error {
 	}
 	ui.Printf(out, "%s\n%s %s, packed: %s\n", result.Reference, result.Name, result.Version, result.Packed)
 	ui.Printf(out, "root: %s\n", o.Verification)
-	table := ui.NewTable(out, "  COMPONENT", "CHART", "NAMESPACE", "NEEDS", "MANIFEST")
+	table := ui.NewTable(out, "  COMPONENT", "CHART", "NAMESPACE", "NEEDS", "MANIFEST", "SIZE")
 	for _, c := range result.Components {
-		table.Row("  "+c.Name, c.Chart+" "+c.Version, c.Namespace, strings.Join(c.Needs, ", "), c.Manifest)
+		table.Row("  "+c.Name, c.Chart+" "+c.Version, c.Namespace, strings.Join(c.Needs, ", "), c.Manifest, ui.Size(c.Size))
 	}
 	if err := table.Flush(); err != nil || len(result.Images) == 0 {
 		return err
 	}
-	table = ui.NewTable(out, "  IMAGE", "PLATFORMS", "COMPONENTS", "DIGEST")
+	table = ui.NewTable(out, "  IMAGE", "PLATFORMS", "COMPONENTS", "DIGEST", "SIZE")
 	for _, i := range result.Images {
-		table.Row("  "+i.References[0], strings.Join(i.Platforms, ","), strings.Join(i.Components, ","), i.Digest.String())
+		table.Row("  "+i.References[0], strings.Join(i.Platforms, ","), strings.Join(i.Components, ","), i.Digest.String(), ui.Size(i.Size))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -106,9 +108,10 @@ func inspect(o *door.Opened) inspectResult {
 	}
 	for _, c := range b.Release.Components {
 		locked, _ := b.Lock.Chart(c.Name)
+		entry, _ := b.ChartDescriptor(c.Name) // what was opened has one for each
 		result.Components = append(result.Components, inspectComponent{
 			Name: c.Name, Stage: c.Stage, Namespace: c.Namespace, Needs: c.Needs,
-			Chart: locked.Name, Version: locked.Version, Manifest: locked.Manifest.String(),
+			Chart: locked.Name, Version: locked.Version, Manifest: locked.Manifest.String(), Size: entry.Size,
 			Content: locked.Content.String(), Source: locked.Source,
 		})
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"waybill/bundle"
 	"waybill/internal/flags"
 	"waybill/internal/ui"
 )
@@ -45,7 +44,7 @@ func program() flags.Program {
 		Values: map[string][]string{
 			"recursive": recursions(), "signature-format": {"tag", "referrer", "both"},
 		},
-		Arguments: map[string][]string{"schema": bundle.SchemaKinds(), "export": exportFormats(), "completion": flags.Shells()},
+		Arguments: map[string][]string{"schema": schemaKinds(), "export": exportFormats(), "completion": flags.Shells()},
 		Commands: []*cli.Command{
 			initCommand(), lintCommand(), lockCommand(), imagesCommand(), buildCommand(),
 			signCommand(), verifyCommand(), serveCommand(), inspectCommand(), copyCommand(), saveCommand(), loadCommand(), inventoryCommand(), listCommand(), tagCommand(), exportCommand(),
