@@ -40,6 +40,9 @@ type CopyOptions struct {
 	// for Ahead alone. [PlanCopy] decides.
 	AssumeComplete bool
 
+	// Delta is what an archive will leave out, which [CopyPlan.Compare] counts as there.
+	Delta *Delta
+
 	OnPlanned    func(objects int, bytes int64)                       // once all that is to be there is known
 	OnStart      func(desc ocispec.Descriptor, of string)             // before content is sent; of says what it is part of, for people
 	OnBytes      func(n int)                                          // n bytes more of a blob were sent

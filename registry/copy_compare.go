@@ -45,7 +45,7 @@ func (p *CopyPlan) Compare(ctx context.Context, c *Client, l Location, opts Copy
 		})
 	}
 	for i, n := range nodes {
-		if there[i] {
+		if there[i] || opts.Delta.leaves(n.desc.Digest) {
 			result.Skipped.add(n.desc)
 		} else {
 			result.Copied.add(n.desc)

@@ -16,9 +16,9 @@ import (
 
 // OpenVolumes opens the volumes of one archive, wherever each of them lies and
 // in whatever order they are named. With partial, some may be missing:
-// [Source.Volumes] says which.
+// [Source.Volumes] says which; then those that are named have to be there.
 //
-// Errors: *VolumesError, and those of [Client.Open].
+// Errors: *VolumesError, *LocationError, and those of [Client.Open].
 func (c *Client) OpenVolumes(ctx context.Context, files []Location, partial bool) (*Source, error) {
 	if len(files) == 0 {
 		return nil, &LocationError{Reason: "is empty"}
@@ -28,6 +28,9 @@ func (c *Client) OpenVolumes(ctx context.Context, files []Location, partial bool
 	for _, l := range files {
 		if l.Kind != Archive || l.Name != "" && l.Name != first.Name || l.Digest != "" && l.Digest != first.Digest {
 			return nil, &LocationError{Input: l.String(), Reason: "is no volume of the archive that " + first.String() + " is of"}
+		}
+		if partial && !exists(l.Path) {
+			return nil, &LocationError{Input: l.String(), Reason: "does not exist"}
 		}
 		paths = append(paths, l.Path)
 	}
@@ -229,6 +232,7 @@ func (g *volumeGathering) join(partial bool) (*volumeSet, error) {
 			g.problems[i].Number = p.table.Number
 		}
 	}
+	g.strange(set.table.Total)
 	if !partial {
 		g.lacking(set)
 	}
@@ -237,6 +241,21 @@ func (g *volumeGathering) join(partial bool) (*volumeSet, error) {
 		return nil, set.problem(g.problems...)
 	}
 	return set, nil
+}
+
+// strange marks what has a number that the set has not got: making it again would
+// be no help.
+func (g *volumeGathering) strange(total int) {
+	for i, p := range g.problems {
+		if p.Number > total {
+			p.stray, p.Number = true, 0
+			if exists(p.Path) {
+				p.Reason = "does not belong here, remove it (" + p.Reason + ")"
+			}
+			p.Reason += fmt.Sprintf("; there are %d volumes in the set", total)
+			g.problems[i] = p
+		}
+	}
 }
 
 // lacking notes the volumes that none of the files is, unless one that could not
@@ -419,6 +438,10 @@ type Volumes struct {
 	Files   []VolumeFile
 	Missing []int        // numbers of those that are not at hand
 	Others  []VolumeFile // those, with the sizes they have when they are written; of a set that was written only
+
+	// Of a set that was written only: what went into volumes, and what is in those that
+	// were there before. A blob in pieces is one object, and each of its pieces bytes.
+	Written, Kept Amount
 
 	set string // as volumeTable.set; may be empty
 }

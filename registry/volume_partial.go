@@ -40,7 +40,7 @@ func isPieceTag(tag string) bool { return strings.HasPrefix(tag, pieceTagPrefix)
 
 // A Deposit is what [Source.Deposit] did.
 type Deposit struct {
-	Copied  Amount
+	Copied  Amount // pieces of blobs among it, each as an object
 	Skipped Amount // there already
 	// Missing are the volumes of which something is neither at hand nor at the
 	// target.
@@ -64,6 +64,10 @@ func (s *Source) Deposit(ctx context.Context, dst *Destination, opts CopyOptions
 		for _, blob := range all {
 			if set.atHand(blob) {
 				objects, size = objects+1, size+set.where[blob].size
+				continue
+			}
+			for _, p := range set.piecesAtHand(blob) {
+				objects, size = objects+1, size+p.Length
 			}
 		}
 		opts.OnPlanned(objects, size)
@@ -93,6 +97,11 @@ func setIn(blobs blobStore) *volumeSet {
 	return nil
 }
 
+// piecesAtHand are the pieces of a blob that are in volumes which are there.
+func (s *volumeSet) piecesAtHand(d digest.Digest) []volumePart {
+	return slices.DeleteFunc(slices.Clone(s.cut[d]), func(p volumePart) bool { return s.volumes[p.Volume-1] == nil })
+}
+
 type depositing struct {
 	set  *volumeSet
 	dst  *Destination
@@ -115,8 +124,13 @@ func (d *depositing) blob(ctx context.Context, blob digest.Digest) error {
 	switch {
 	case err != nil:
 		return d.failed("looking for", desc, err)
+	case there && !d.set.atHand(blob) && len(d.set.piecesAtHand(blob)) > 0:
+		for _, p := range d.set.piecesAtHand(blob) {
+			d.done(describePiece(p, blob), &d.result.Skipped, 0, true)
+		}
+		return nil
 	case there:
-		d.done(desc, &d.result.Skipped, 0)
+		d.done(desc, &d.result.Skipped, 0, d.set.atHand(blob))
 		return nil
 	case d.set.atHand(blob):
 		return d.push(ctx, desc)
@@ -151,7 +165,7 @@ func (d *depositing) push(ctx context.Context, desc ocispec.Descriptor) error {
 	if err := d.send(ctx, desc, file, 0); err != nil {
 		return d.set.damaged(desc.Digest, err)
 	}
-	d.done(desc, &d.result.Copied, desc.Size)
+	d.done(desc, &d.result.Copied, desc.Size, true)
 	return nil
 }
 
@@ -198,7 +212,7 @@ func (d *depositing) piece(ctx context.Context, p volumePart) error {
 	if err != nil {
 		return err
 	}
-	desc := ocispec.Descriptor{MediaType: octetStream, Digest: sums[p.entry()], Size: p.Length}
+	desc := describePiece(p, sums[p.entry()])
 	there, err := d.dst.Exists(ctx, desc)
 	if err != nil {
 		return d.failed("looking for", desc, err)
@@ -211,7 +225,17 @@ func (d *depositing) piece(ctx context.Context, p volumePart) error {
 	if err := d.name(ctx, p, desc); err != nil {
 		return d.failed("writing", desc, err)
 	}
+	if there {
+		d.done(desc, &d.result.Skipped, 0, true)
+	} else {
+		d.done(desc, &d.result.Copied, desc.Size, true)
+	}
 	return nil
+}
+
+// describePiece is a piece as a blob by itself.
+func describePiece(p volumePart, sum digest.Digest) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: octetStream, Digest: sum, Size: p.Length}
 }
 
 // name tags a manifest that leads to a piece, so that it is found and not
@@ -243,11 +267,12 @@ func (d *depositing) failed(step string, desc ocispec.Descriptor, err error) err
 	return &CopyError{Side: "target", Ref: d.dst.target.name(), Digest: desc.Digest, Step: step, Err: err}
 }
 
-func (d *depositing) done(desc ocispec.Descriptor, amount *Amount, sent int64) {
+// done counts what is at the target; planned says that it was at hand.
+func (d *depositing) done(desc ocispec.Descriptor, amount *Amount, sent int64, planned bool) {
 	d.mu.Lock()
 	amount.add(desc)
 	d.mu.Unlock()
-	if d.opts.OnDone != nil && d.set.atHand(desc.Digest) {
+	if d.opts.OnDone != nil && planned {
 		d.opts.OnDone(desc, "", sent)
 	}
 }

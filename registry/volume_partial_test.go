@@ -31,6 +31,11 @@ func TestVolumesOneAtATime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reg := registrytest.New(t, registrytest.Options{})
 			at := location(t, "oci://"+reg.Host+"/team/shop:1.0.0")
+			var brought, planned, done int64
+			opts := registry.CopyOptions{
+				Concurrency: 1, OnPlanned: func(_ int, bytes int64) { planned += bytes },
+				OnDone: func(desc ocispec.Descriptor, _ string, _ int64) { done += desc.Size },
+			}
 			for i, f := range files {
 				src, err := c.OpenVolumes(t.Context(), []registry.Location{location(t, f.Path)}, true)
 				if err != nil {
@@ -40,10 +45,11 @@ func TestVolumesOneAtATime(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := src.Deposit(t.Context(), dst, registry.CopyOptions{})
+				got, err := src.Deposit(t.Context(), dst, opts)
 				if err != nil {
 					t.Fatal(err)
 				}
+				brought += got.Copied.Bytes
 				var want []int
 				for _, later := range files[i+1:] {
 					want = append(want, later.Number)
@@ -73,6 +79,10 @@ func TestVolumesOneAtATime(t *testing.T) {
 				if err := src.Close(); err != nil {
 					t.Error(err)
 				}
+			}
+			// What names a piece brings {}, which is a blob of the volumes too.
+			if all := volumes.Written.Bytes; all-brought > 2 || brought > all || planned != all || done != all {
+				t.Errorf("brought %d bytes, planned %d, done %d; the volumes have %d", brought, planned, done, volumes.Written.Bytes)
 			}
 			there := open(t, c, at.String())
 			contractContent(t, there, s)

@@ -40,8 +40,8 @@ type ArchiveOptions struct {
 // there already are checked and stay, and those of another set of the same root are
 // replaced. Nothing else that has the name of a volume is touched.
 //
-// Errors: those of Create; on Commit also *SplitError, *VolumesError for a number
-// that the set has not got, and *LocationError for a file that is in the way.
+// Errors: those of Create; on Commit also *SplitError, and *LocationError for a number
+// that the set has not got or a file that is in the way.
 func (c *Client) CreateArchive(_ context.Context, l Location, opts ArchiveOptions) (*Destination, error) {
 	if l.Kind != Archive {
 		return nil, &LocationError{Input: l.String(), Reason: "is no archive", Meant: l.Path + ".tar"}
@@ -60,7 +60,7 @@ func (c *Client) CreateArchive(_ context.Context, l Location, opts ArchiveOption
 		return d, nil
 	}
 	d, cargo := &Destination{Location: l}, newCargo()
-	t := &volumeTarget{archiveTarget: &archiveTarget{path: l.Path, cargo: cargo, staged: staged{place: placeName(l), into: cargo}, delta: opts.Delta, hooks: &d.Resume}, opts: opts}
+	t := &volumeTarget{archiveTarget: &archiveTarget{path: l.Path, cargo: cargo, staged: staged{place: placeName(l), into: cargo}, delta: opts.Delta, hooks: &d.Resume}, opts: opts, counted: map[digest.Digest]bool{}}
 	if err := CheckFile(l); err != nil {
 		return nil, err
 	}
@@ -99,6 +99,8 @@ type volumeTarget struct {
 	there  []string      // paths of volumes that lie there
 	held   ocispec.Index // what they hold
 	result *Volumes
+
+	counted map[digest.Digest]bool // blobs that the result counts
 }
 
 // look finds out what is there.
@@ -148,10 +150,10 @@ func (t *volumeTarget) writeAll(ctx context.Context) error {
 	}
 	total := len(s.plan.parts)
 	if t.opts.Volume > total {
-		return &VolumesError{Archive: t.path, Total: total, Volumes: []VolumeProblem{{
-			Number: t.opts.Volume, Path: volumePath(t.path, t.opts.Volume), stray: true,
-			Reason: fmt.Sprintf("there is none: at %s, %d make the set", FormatSplit(t.opts.Split), total),
-		}}}
+		return &LocationError{
+			Input: volumePath(t.path, t.opts.Volume), Err: os.ErrNotExist,
+			Reason: fmt.Sprintf("is none of the set: at %s, %d make it, numbered from 1", FormatSplit(t.opts.Split), total),
+		}
 	}
 	if err := t.guard(s, total); err != nil {
 		return err
@@ -160,7 +162,6 @@ func (t *volumeTarget) writeAll(ctx context.Context) error {
 	if err := t.findRoom(s); err != nil {
 		return err
 	}
-	s.passOver(t.opts.Volume)
 	for n := 1; n <= total; n++ {
 		if t.opts.Volume != 0 && n != t.opts.Volume {
 			plan, err := s.tarPlan(n)
@@ -228,6 +229,7 @@ func (t *volumeTarget) one(ctx context.Context, s *plannedSet, number int) error
 		return err
 	}
 	t.result.Files = append(t.result.Files, f)
+	t.count(s.plan.parts[number-1], kept)
 	if wasThere && !kept {
 		t.replaced(before, s, false)
 	}
@@ -235,6 +237,21 @@ func (t *volumeTarget) one(ctx context.Context, s *plannedSet, number int) error
 		t.opts.OnVolume(f, len(s.plan.parts), kept)
 	}
 	return nil
+}
+
+// count adds what is in a volume; a blob in pieces counts with its first one.
+func (t *volumeTarget) count(parts []volumePart, kept bool) {
+	amount := &t.result.Written
+	if kept {
+		amount = &t.result.Kept
+	}
+	for _, p := range parts {
+		amount.Bytes += p.bytes()
+		if !t.counted[p.Digest] {
+			amount.Objects++
+		}
+		t.counted[p.Digest] = true
+	}
 }
 
 func (t *volumeTarget) writeVolume(ctx context.Context, s *plannedSet, number int, path string, sum *tarSum) error {
@@ -397,15 +414,6 @@ func (s *plannedSet) skip(number int) {
 		o = s.supplyOf(p)
 		o.read(int(p.bytes()))
 		o.done(p.bytes())
-	}
-}
-
-// passOver skips all volumes but one; none when it is 0.
-func (s *plannedSet) passOver(only int) {
-	for i := range s.plan.parts {
-		if only != 0 && i+1 != only {
-			s.skip(i + 1)
-		}
 	}
 }
 

@@ -76,6 +76,7 @@ func TestSaveInVolumes(t *testing.T) {
 	if err := src.CheckVolumes(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
+	alones := int64(0)
 	for n := 1; n <= volumes.Total; n++ {
 		alone := filepath.Join(t.TempDir(), "p.tar")
 		got, err := saveVolumes(t, c, from, alone, registry.ArchiveOptions{Split: split, Volume: n})
@@ -85,18 +86,23 @@ func TestSaveInVolumes(t *testing.T) {
 		if len(got.Files) != 1 || len(got.Missing) != volumes.Total-1 || !bytes.Equal(readFile(t, got.Files[0].Path), readFile(t, fmt.Sprintf("%s.%03d", archive, n))) {
 			t.Errorf("volume %d alone is another than with the rest: %+v", n, got)
 		}
+		alones += got.Written.Bytes
 		if entries, err := os.ReadDir(filepath.Dir(alone)); err != nil || len(entries) != 1 {
 			t.Errorf("beside volume %d there is %v, %v", n, entries, err)
 		}
 	}
+	if alones != volumes.Written.Bytes {
+		t.Errorf("one at a time %d bytes are written, together %d", alones, volumes.Written.Bytes)
+	}
 	reg.Requests()
 	kept := 0
-	if _, err := saveVolumes(t, c, from, archive, registry.ArchiveOptions{Split: split, OnVolume: func(_ registry.VolumeFile, _ int, there bool) {
+	again, err := saveVolumes(t, c, from, archive, registry.ArchiveOptions{Split: split, OnVolume: func(_ registry.VolumeFile, _ int, there bool) {
 		if there {
 			kept++
 		}
-	}}); err != nil || kept != volumes.Total {
-		t.Errorf("again: %d of %d are kept, %v", kept, volumes.Total, err)
+	}})
+	if err != nil || kept != volumes.Total || again.Kept != volumes.Written || again.Written.Bytes != 0 || again.Written.Objects != 0 {
+		t.Errorf("again: %d of %d are kept, %+v, %v", kept, volumes.Total, again, err)
 	}
 }
 
@@ -146,8 +152,7 @@ func TestSaveOverVolumes(t *testing.T) {
 	if _, err := c.Create(t.Context(), location(t, second)); !errors.As(err, &other) {
 		t.Errorf("a whole archive under the name of a volume: %v", err)
 	}
-	var volumesErr *registry.VolumesError
-	if _, err := saveVolumes(t, c, filepath.Join(dir, "two"), filepath.Join(dir, "q.tar"), registry.ArchiveOptions{Split: 40 << 10, Volume: 9}); !errors.As(err, &volumesErr) {
+	if _, err := saveVolumes(t, c, filepath.Join(dir, "two"), filepath.Join(dir, "q.tar"), registry.ArchiveOptions{Split: 40 << 10, Volume: 9}); !errors.As(err, &other) || !strings.Contains(err.Error(), "at 40K, ") {
 		t.Errorf("a volume that there is none of: %v", err)
 	}
 	var small *registry.SplitError

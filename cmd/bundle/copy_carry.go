@@ -219,14 +219,15 @@ func (c copier) compare(ctx context.Context, d destination, at copiedTo) (copied
 	if err != nil {
 		return at, err
 	}
+	settings := c.copySettings()
 	if c.create != nil {
 		delta, err := c.leaveOut(ctx)
 		if err != nil {
 			return at, err
 		}
-		at.Delta = deltaResultOf(delta)
+		at.Delta, settings.Delta = deltaResultOf(delta), delta
 	}
-	result, err := c.plan.Compare(ctx, c.client, d.loc, c.copySettings())
+	result, err := c.plan.Compare(ctx, c.client, d.loc, settings)
 	if err != nil {
 		return at, err
 	}
@@ -290,11 +291,18 @@ func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copied
 		result = wasThere(result, c.plan.Size())
 		at.take(result)
 	}
+	if volumes := dst.Volumes(); volumes != nil {
+		result.Copied, result.Skipped = volumes.Written, volumes.Kept
+		at.Copied, at.Skipped = result.Copied, result.Skipped
+	}
 	if at.Resumed != nil {
 		result.Copied.Bytes -= at.Resumed.Bytes
 		sending.Notef("%s kept from before", ui.Size(at.Resumed.Bytes))
 	}
 	c.sent(sending, result)
+	if err := c.forgetPieces(ctx, d, dst); err != nil {
+		return at, err
+	}
 	if c.wrote != nil {
 		return at, c.wrote(ctx, c, d, dst, &at)
 	}

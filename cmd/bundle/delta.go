@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,17 +72,7 @@ func isInventory(word string) bool {
 		return true
 	}
 	info, err := os.Stat(word)
-	if err != nil || !info.Mode().IsRegular() || strings.Contains(filepath.Base(word), ".tar") {
-		return false
-	}
-	f, err := os.Open(word)
-	if err != nil {
-		return false
-	}
-	defer f.Close() // it was only read from
-	head := make([]byte, 64)
-	n, _ := f.Read(head)
-	return strings.HasPrefix(strings.TrimSpace(string(head[:n])), "{")
+	return err == nil && info.Mode().IsRegular() && !strings.Contains(filepath.Base(word), ".tar")
 }
 
 // holdings is what a base holds.
@@ -99,7 +91,14 @@ func (c copier) holdings(ctx context.Context, b base) (*registry.Holdings, error
 		return nil, &files.Error{Path: b.file, Err: err}
 	}
 	defer f.Close() // it was only read from
-	return registry.ReadHoldings(f, b.file)
+	held, err := registry.ReadHoldings(f, b.file)
+	if content := (*registry.ContentError)(nil); errors.As(err, &content) {
+		return nil, &flags.UsageError{
+			Message: fmt.Sprintf("--base %s: %s", b.file, content.Reason),
+			Hint:    "`bundle inventory LOCATION -o json` writes one",
+		}
+	}
+	return held, err
 }
 
 // leaveOut finds what the receiver has, and says what that saves.

@@ -183,12 +183,18 @@ func runPartial(ctx context.Context, opts copyOptions, out io.Writer, talk *ui.T
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	if err := carryOpened(ctx, opts, client, source, out, talk); err != nil || opts.dryRun {
-		return err
+	return carryOpened(ctx, opts, client, source, out, talk)
+}
+
+// forgetPieces removes what earlier volumes have left at a destination, once all
+// that they are pieces of is there, however the last of it came.
+func (c copier) forgetPieces(ctx context.Context, d destination, dst *registry.Destination) error {
+	if d.loc.Kind != registry.Registry || c.source.Source.Volumes() == nil {
+		return nil
 	}
-	kept, err := src.ForgetPieces(ctx, dst)
+	kept, err := c.source.Source.ForgetPieces(ctx, dst)
 	if err == nil && kept > 0 {
-		talk.Warnf("%s keeps %s of blobs that are whole there by now: the registry removes no tags; those that begin with waybill-piece- are of no more use", repositoryOf(to), ui.Count(kept, "piece"))
+		c.talk.Warnf("%s keeps %s of blobs that are whole there by now: the registry removes no tags; those that begin with waybill-piece- are of no more use", repositoryOf(d.loc), ui.Count(kept, "piece"))
 	}
 	return err
 }
