@@ -25,6 +25,7 @@ const maxEntries = 1_000_000
 type archiveBlobs struct {
 	file    *os.File
 	entries map[string]span // by name in the tar
+	docker  bool            // it has the table of `docker save`
 }
 
 type span struct{ offset, size int64 }
@@ -67,8 +68,8 @@ func (a *archiveBlobs) scan(size int64, place string) error {
 	if isUnfinished(a.file, size) {
 		return bad("truncated: it was not saved to its end", ErrUnfinished)
 	}
-	if reason := notTar(a.file); reason != "" {
-		return bad(reason, nil)
+	if reason, advice := notTar(a.file); reason != "" {
+		return &ContentError{Ref: place, Reason: reason, Advice: advice}
 	}
 	reader := tar.NewReader(a.file)
 	end := int64(0)
@@ -103,6 +104,9 @@ func (a *archiveBlobs) scan(size int64, place string) error {
 
 const tarBlock = 512
 
+// dockerTable lists what `docker save` has written.
+const dockerTable = "manifest.json"
+
 func padded(size int64) int64 { return (size + tarBlock - 1) / tarBlock * tarBlock }
 
 // note checks one entry and keeps its place.
@@ -121,6 +125,7 @@ func (a *archiveBlobs) note(header *tar.Header, offset int64, place string) erro
 	case len(a.entries) >= maxEntries:
 		return refuse(fmt.Sprintf("is one more than %d", maxEntries))
 	}
+	a.docker = a.docker || name == dockerTable
 	if name != layoutFile && name != indexFile && !isVolumeEntry(name) && !strings.HasPrefix(name, ocispec.ImageBlobsDir+"/") {
 		return nil // other tools put their own tables beside
 	}
@@ -140,21 +145,22 @@ func isSparse(header *tar.Header) bool {
 	return false
 }
 
-// notTar names what a file is instead, when that can be seen from its first bytes.
-func notTar(r io.ReaderAt) string {
+// notTar names what a file is instead, when that can be seen from its first bytes,
+// and what to do about it.
+func notTar(r io.ReaderAt) (reason, advice string) {
 	var head [100]byte // of a tar, the first name: POSIX.1-2001, "ustar Interchange Format"
 	n, _ := r.ReadAt(head[:], 0)
 	switch {
 	case n == 0:
-		return "truncated: it is empty"
+		return "truncated: it is empty", ""
 	case bytes.HasPrefix(head[:n], []byte{0x1f, 0x8b}):
-		return "is compressed with gzip; unpack it to a .tar first"
+		return "is compressed with gzip", "unpack it first, with `gunzip` or `tar`, and name the .tar"
 	case bytes.HasPrefix(head[:n], []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return "is compressed with zstd; unpack it to a .tar first"
+		return "is compressed with zstd", "unpack it first, with `zstd -d`, and name the .tar"
 	case bytes.ContainsAny(head[:n], "\r\n"):
-		return "corrupt: it is no tar archive"
+		return "corrupt: it is no tar archive", ""
 	}
-	return ""
+	return "", ""
 }
 
 // readTop reads the two files that make a tar a layout.
@@ -177,6 +183,11 @@ func (a *archiveBlobs) readTop(place string) (ocispec.Index, error) {
 func (a *archiveBlobs) small(name string, limit int64, place string) ([]byte, error) {
 	at, ok := a.entries[name]
 	switch {
+	case !ok && a.docker:
+		return nil, &ContentError{
+			Ref: place, Reason: "is an archive of `docker save`, not of an OCI layout: there is no " + name,
+			Advice: "`skopeo copy docker-archive:FILE.tar oci-archive:OTHER.tar` makes one that can be read",
+		}
 	case !ok:
 		return nil, &ContentError{Ref: place, Reason: "is no OCI layout archive: there is no " + name}
 	case at.size > limit:

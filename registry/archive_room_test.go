@@ -245,3 +245,29 @@ func pushAll(t *testing.T, dst *registry.Destination, pieces []piece) {
 		}
 	}
 }
+
+// Where there is no room for what a folder is to hold, that is said before a blob
+// is written, and the folder is not there afterwards.
+func TestFolderWithoutRoom(t *testing.T) {
+	s := newSaving(t)
+	dir := filepath.Join(mount(t, "-t", "tmpfs", "-o", "size=3m", "tmpfs"), "lay")
+	c := client(t, quick())
+	dst, err := c.Update(t.Context(), location(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	_, err = registry.Copy(t.Context(), open(t, c, s.from), dst, []ocispec.Descriptor{s.root.desc}, registry.CopyOptions{
+		Concurrency: 1, OnBytes: func(n int) { read += n },
+	})
+	var space *registry.SpaceError
+	if !errors.As(err, &space) || read != 0 || space.Need != s.bytes || space.Short() < s.bytes-3<<20 {
+		t.Errorf("%d bytes are read of %d, %v", read, s.bytes, err)
+	}
+	if err := dst.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is there: %v", err)
+	}
+}

@@ -58,9 +58,35 @@ func (r *copyRun) blobs(ctx context.Context) error {
 	if err := r.lookAtFirst(ctx); err != nil {
 		return err
 	}
+	if err := r.roomInFolder(ctx); err != nil {
+		return err
+	}
 	return each(ctx, r.opts.Concurrency, len(r.plan.blobs), func(ctx context.Context, i int) error {
 		return r.blob(ctx, r.plan.blobs[i])
 	})
+}
+
+// roomInFolder says, as a *SpaceError, when the disk of a layout has no room for
+// the blobs that are not there. An archive's is looked at when its size is known.
+func (r *copyRun) roomInFolder(ctx context.Context) error {
+	t, ok := r.dst.target.(*layoutTarget)
+	if !ok {
+		return nil
+	}
+	need := int64(0)
+	for _, n := range r.plan.blobs {
+		if n.choice == ForeignOmit || n.mayLack() {
+			continue
+		}
+		there, err := r.dst.Exists(ctx, n.desc)
+		if err != nil {
+			return r.target(n, "looking for", err)
+		}
+		if !there {
+			need += n.desc.Size
+		}
+	}
+	return haveRoom(t.place, t.location.Path, r.size.Bytes, need)
 }
 
 func (r *copyRun) manifests(ctx context.Context) error {

@@ -169,6 +169,7 @@ type ContentError struct {
 	Ref    string        // the place
 	Digest digest.Digest // of the content; empty when the place itself is wrong
 	Reason string
+	Advice string // what to do, where copying it again would bring the same
 	Err    error
 }
 

@@ -79,7 +79,7 @@ func openRegular(path string) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, &ContentError{Ref: path, Reason: "is no regular file"}
+		return nil, 0, &ContentError{Ref: path, Reason: "is no regular file", Advice: "name a file or a folder; what comes through a pipe has to be written to a file first"}
 	}
 	f, err := os.Open(path)
 	return f, info.Size(), err

@@ -87,7 +87,20 @@ func (p *remotePlace) openAt(ctx context.Context, desc ocispec.Descriptor, offse
 	if err = p.failed(err, describe(desc), desc, true); as[*NotFoundError](err) {
 		return nil, missing(p.name(), desc)
 	}
-	return nil, err
+	return nil, p.explainSize(ctx, desc, err)
+}
+
+// explainSize says of content that is none as promised how much of it there is,
+// if that is why.
+func (p *remotePlace) explainSize(ctx context.Context, desc ocispec.Descriptor, err error) error {
+	if isManifest(desc.MediaType) || !as[*ContentError](err) {
+		return err
+	}
+	found, lookup := p.repo.Blobs().Resolve(ctx, desc.Digest.String())
+	if lookup != nil || found.Size == desc.Size {
+		return err
+	}
+	return &ContentError{Ref: p.name(), Digest: desc.Digest, Reason: fmt.Sprintf("corrupt: it has %d bytes, its descriptor says %d", found.Size, desc.Size), Err: err}
 }
 
 func (p *remotePlace) Exists(ctx context.Context, desc ocispec.Descriptor) (bool, error) {

@@ -29,6 +29,9 @@ type Found struct {
 	Problem string
 }
 
+// UnnamedKey is who claims to have signed where the signature names nobody.
+const UnnamedKey = "a key that the signature does not name"
+
 // String says who claims to have signed.
 func (f Found) String() string {
 	switch {
@@ -37,7 +40,7 @@ func (f Found) String() string {
 	case f.Key != "":
 		return "key " + f.Key
 	default:
-		return "a key that the signature does not name"
+		return UnnamedKey
 	}
 }
 

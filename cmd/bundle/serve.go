@@ -68,6 +68,12 @@ type serveOptions struct {
 
 func serveOptionsFrom(c *cli.Context) (opts serveOptions, err error) {
 	opts.listen = c.String("listen")
+	if _, err := net.ResolveTCPAddr("tcp", opts.listen); err != nil {
+		return opts, &flags.UsageError{
+			Message: fmt.Sprintf("--listen %q is no address to listen at: %v", opts.listen, err),
+			Hint:    "such as 127.0.0.1:5000, or :5000 for all addresses of this machine",
+		}
+	}
 	arg, err := flags.OneArg(c, "archive or folder")
 	if err != nil {
 		return opts, err

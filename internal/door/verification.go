@@ -2,6 +2,7 @@ package door
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -43,7 +44,7 @@ func (e *NoPolicyError) Error() string {
 func (v Verification) String() string {
 	by := "not signed"
 	if len(v.Signers) > 0 {
-		by = "signed by " + strings.Join(v.Signers, ", ")
+		by = "signed by " + strings.Join(together(v.Signers), ", ")
 	}
 	switch v.State {
 	case "verified":
@@ -55,6 +56,27 @@ func (v Verification) String() string {
 	default:
 		return by + "; not verified: no policy"
 	}
+}
+
+// together says once what several signatures don't tell.
+func together(signers []string) []string {
+	var all []string
+	unnamed := 0
+	for _, s := range signers {
+		if s == signing.UnnamedKey {
+			unnamed++
+			continue
+		}
+		all = append(all, s)
+	}
+	switch unnamed {
+	case 0:
+	case 1:
+		all = append(all, signing.UnnamedKey)
+	default:
+		all = append(all, fmt.Sprintf("keys that %d signatures do not name", unnamed))
+	}
+	return all
 }
 
 func verify(ctx context.Context, src signing.Source, at string, root ocispec.Descriptor, opts Options) (Verification, error) {

@@ -6,6 +6,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -187,7 +188,7 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 	case errors.As(err, &volumes):
 		return ExitCorrupt, toMakeAgain(volumes), true
 	case errors.As(err, new(*registry.DeltaError)):
-		return ExitCorrupt, "load the base first, or name an archive or a folder that has it with --base", true
+		return ExitCorrupt, "load the base first, or name an archive or a folder that has it: `bundle load FILE.tar DESTINATION --base BASE.tar`", true
 	case errors.As(err, new(*registry.SplitError)):
 		return ExitUsage, "", true
 	case errors.As(err, &override):
@@ -229,7 +230,7 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 	case errors.As(err, &content) && errors.Is(err, registry.ErrUnfinished):
 		return ExitCorrupt, "run the command again that was writing it: it goes on from there", true
 	case errors.As(err, &content):
-		return ExitCorrupt, "copy it again from where it came", true
+		return ExitCorrupt, cmp.Or(content.Advice, "copy it again from where it came"), true
 	case errors.As(err, &busy):
 		return ExitFailed, "wait until the other process is done", true
 	case errors.As(err, &credentials):
