@@ -25,7 +25,7 @@ func TestLayoutParallelWriters(t *testing.T) {
 	var writers sync.WaitGroup
 	var want []string
 	for i := range 8 {
-		name := fmt.Sprintf("shop-1.%d.0", i)
+		name := fmt.Sprintf("shop-1.%d.0", 7-i) // as List has them: newest first
 		want = append(want, name)
 		s := newSample(t, name)
 		writers.Go(func() { store(t, c, at, name, s) })
