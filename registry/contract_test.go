@@ -174,7 +174,7 @@ func contractDestination(t *testing.T, c *registry.Client, p place, s sample) {
 		t.Fatal(err)
 	}
 	names, err := c.List(t.Context(), location(t, p.at))
-	if err != nil || !cmp.Equal([]string{"shop-1.0.0", "shop-1.1.0"}, names) {
+	if err != nil || !cmp.Equal([]string{"shop-1.1.0", "shop-1.0.0"}, names) {
 		t.Errorf("after another one was added there is %v, %v", names, err)
 	}
 	var choice *registry.ChoiceError
