@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"io"
 )
 
@@ -36,7 +37,7 @@ func (s *sourceReader) Read(p []byte) (int, error) {
 	n, err := s.checkedReader.Read(p)
 	s.at += int64(n)
 	s.tell(n)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		s.err = err
 	}
 	return n, err

@@ -53,7 +53,7 @@ func (r *fileReader) open() error {
 	if r.access.goesTo(r.file) {
 		req.SetBasicAuth(r.access.username, r.access.password)
 	}
-	resp, err := r.client.http.Do(req) //nolint:bodyclose // becomes the reader's, or is drained
+	resp, err := r.client.http.Do(req)
 	if err != nil {
 		return &transferError{err}
 	}

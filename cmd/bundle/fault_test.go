@@ -194,9 +194,8 @@ type disturbance struct {
 	seed uint64
 	all  bool
 
-	n        int
-	want     string // what is at the place when nothing goes wrong
-	requests []int  // how many go to each side then
+	n    int
+	want string // what is at the place when nothing goes wrong
 }
 
 // samples is how many requests of each side go wrong, if not all do.

@@ -63,7 +63,7 @@ func newWatched(t *testing.T, opts registrytest.Options) *watched {
 	w := &watched{}
 	opts.Fault, opts.After = w.before, w.after
 	w.Server = registrytest.New(t, opts)
-	w.twin = registrytest.New(t, registrytest.Options{Handler: w.Server.WithoutFaults()})
+	w.twin = registrytest.New(t, registrytest.Options{Handler: w.WithoutFaults()})
 	return w
 }
 
@@ -72,7 +72,7 @@ func (w *watched) before(r *http.Request) *registrytest.Fault {
 	if w.slow.Load() {
 		time.Sleep(2 * time.Millisecond)
 	}
-	return w.Injector.Fault(r)
+	return w.Fault(r)
 }
 
 // reads lets a reader poll a repository, who knows what the root leads to.

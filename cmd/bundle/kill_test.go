@@ -39,13 +39,16 @@ func TestKilledCopies(t *testing.T) {
 func (w *worldOfFaults) requestsSeen() int64 { return w.source.seen.Load() + w.target.seen.Load() }
 
 func (d *disturbance) kill(args []string) {
-	place, before := d.fresh(), d.requestsSeen()
+	place := d.fresh()
+	d.previous(place)
+	before := d.requestsSeen()
 	if code, _, errOut := d.op.do(place, d.usual...); code != 0 {
 		d.t.Fatalf("undisturbed: exit %d: %s", code, errOut)
 	}
 	d.want = d.stateAt(place)
 	requests, killed := d.requestsSeen()-before, 0
-	for range kills {
+	// A run may need fewer requests than the one that was counted, and end before.
+	for tries := 0; killed < kills/2 && tries < 6*kills; tries++ {
 		place := d.fresh()
 		d.previous(place)
 		d.readAt(place)
@@ -76,7 +79,7 @@ func (d *disturbance) kill(args []string) {
 		}
 	}
 	if killed < kills/2 {
-		d.t.Errorf("only %d of %d were killed", killed, kills)
+		d.t.Errorf("only %d were killed", killed)
 	}
 }
 
