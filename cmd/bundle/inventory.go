@@ -33,34 +33,18 @@ Exit codes: 0 done, 2 usage, 3 refused by the policy, 4 a registry says not foun
 corrupt, 10 not reachable.`,
 		Flags: flags.Join(flags.Policy(), flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
-			form, err := flags.Output(c)
+			asked, err := askedPlaceFrom(c)
 			if err != nil {
 				return err
 			}
-			arg, err := flags.OneArg(c, "location")
+			held, err := takeInventory(c.Context, asked.client, asked.loc, flags.Talk(c))
 			if err != nil {
 				return err
 			}
-			loc, err := registry.ParseLocation(arg)
-			if err != nil {
+			if err := examineHeld(c.Context, asked.client, asked.loc, held, asked.policy, flags.Talk(c)); err != nil {
 				return err
 			}
-			policy, err := flags.LoadPolicy(c, c.StringSlice("key"))
-			if err != nil {
-				return err
-			}
-			client, err := flags.Client(c, []registry.Location{loc})
-			if err != nil {
-				return err
-			}
-			held, err := takeInventory(c.Context, client, loc, flags.Talk(c))
-			if err != nil {
-				return err
-			}
-			if err := examineHeld(c.Context, client, loc, held, policy, flags.Talk(c)); err != nil {
-				return err
-			}
-			return printInventory(c.App.Writer, held, form)
+			return printInventory(c.App.Writer, held, asked.form)
 		},
 	}
 }

@@ -30,27 +30,11 @@ Exit codes: 0 done, 2 usage, 3 the policy refused some, 4 registry says not foun
 or denied, 6 content corrupt, 10 registry not reachable.`,
 		Flags: flags.Join(flags.Policy(), flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
-			form, err := flags.Output(c)
+			asked, err := askedPlaceFrom(c)
 			if err != nil {
 				return err
 			}
-			arg, err := flags.OneArg(c, "location")
-			if err != nil {
-				return err
-			}
-			loc, err := registry.ParseLocation(arg)
-			if err != nil {
-				return err
-			}
-			policy, err := flags.LoadPolicy(c, c.StringSlice("key"))
-			if err != nil {
-				return err
-			}
-			client, err := flags.Client(c, []registry.Location{loc})
-			if err != nil {
-				return err
-			}
-			return runList(c.Context, client, loc, policy, form, c.App.Writer, flags.Talk(c))
+			return runList(c.Context, asked.client, asked.loc, asked.policy, asked.form, c.App.Writer, flags.Talk(c))
 		},
 	}
 }
