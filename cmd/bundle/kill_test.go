@@ -100,9 +100,14 @@ func (w *worldOfFaults) killProgram(start, wait func() error, kill func(), until
 	defer w.source.slow.Store(false)
 	defer w.target.slow.Store(false)
 	w.ok(start())
+	return killWhen(wait, kill, func() bool { return w.requestsSeen() >= until })
+}
+
+// killWhen kills what was started at a moment, if it has not ended before.
+func killWhen(wait func() error, kill func(), now func() bool) bool {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()
-	for w.requestsSeen() < until {
+	for !now() {
 		select {
 		case <-done:
 			return false

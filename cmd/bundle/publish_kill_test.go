@@ -50,20 +50,8 @@ func TestKilledBuild(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		done := make(chan error, 1)
-		go func() { done <- cmd.Wait() }()
-		ended := false
-		for seen.Load() < at && !ended {
-			select {
-			case <-done:
-				ended = true
-			case <-time.After(100 * time.Microsecond):
-			}
-		}
-		if !ended {
+		if killWhen(cmd.Wait, func() { _ = cmd.Process.Kill() }, func() bool { return seen.Load() >= at }) {
 			killed++
-			_ = cmd.Process.Kill()
-			<-done
 		}
 		// The last request may be on its way still: the tag itself, for one.
 		got := tagged(t, reg, repository, "current")

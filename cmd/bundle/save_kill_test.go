@@ -130,20 +130,8 @@ func TestKilledSave(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		done := make(chan error, 1)
-		go func() { done <- cmd.Wait() }()
-		ended := false
-		for seen.Load() < at && !ended {
-			select {
-			case <-done:
-				ended = true
-			case <-time.After(50 * time.Microsecond):
-			}
-		}
-		if !ended {
+		if killWhen(cmd.Wait, func() { _ = cmd.Process.Kill() }, func() bool { return seen.Load() >= at }) {
 			killed++
-			_ = cmd.Process.Kill()
-			<-done
 		}
 		for _, name := range namesHere(t) {
 			if !slices.Contains(append([]string{"shop.tar.partial", "shop.tar.partial.journal"}, saved...), name) {
