@@ -6,12 +6,14 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"waybill/internal/registrytest"
 	"waybill/registry"
 )
 
@@ -149,5 +151,36 @@ func TestForeignLayersThatNeedNoChoice(t *testing.T) {
 	found, err := plan.Foreign(t.Context())
 	if err != nil || len(found) != 1 || found[0].Layer.Digest != nowhere.desc.Digest || found[0].Here {
 		t.Errorf("got %v, %v", found, err)
+	}
+}
+
+// CNCF Distribution refuses addresses that its settings don't allow with a 500, as
+// if it could work later. It is asked once, and what the refusal is about is said.
+func TestCopyToRegistryThatRefusesAddresses(t *testing.T) {
+	m, config, layer := foreignImage(t, foreignLayer, "https://layers.example/base.tar.gz")
+	from := filepath.Join(t.TempDir(), "from")
+	writeLayout(t, from, entryOf(m, "1.0.0"), config, layer, m)
+	var asked atomic.Int64
+	reg := registrytest.New(t, registrytest.Options{Fault: func(r *http.Request) *registrytest.Fault {
+		if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/manifests/") {
+			return nil
+		}
+		asked.Add(1)
+		return &registrytest.Fault{Status: http.StatusInternalServerError, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: `{"errors":[{"code":"UNKNOWN","message":"unknown error"},{"code":"UNKNOWN","message":"unknown error","detail":"invalid URL on layer"}]}`}
+	}})
+	c := client(t, quick())
+	dst, err := c.Create(t.Context(), location(t, "oci://"+reg.Host+"/x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := open(t, c, from)
+	_, err = registry.Copy(t.Context(), src, dst, []ocispec.Descriptor{src.Root}, registry.CopyOptions{})
+	var refused *registry.AddressError
+	if !errors.As(err, &refused) || refused.Host != reg.Host || !strings.Contains(err.Error(), m.desc.Digest.String()+": "+reg.Host+" refuses the addresses") {
+		t.Errorf("got %v", err)
+	}
+	if asked.Load() != 1 {
+		t.Errorf("asked %d times", asked.Load())
 	}
 }

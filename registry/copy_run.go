@@ -3,10 +3,12 @@ package registry
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
 // To brings what is planned to a target, as [Copy] does after planning.
@@ -186,11 +188,28 @@ func (r *copyRun) manifest(ctx context.Context, n *copyNode) error {
 		return r.problem(n, err)
 	}
 	if err := r.dst.target.putManifest(ctx, n.desc, data); err != nil {
-		return r.target(n, "writing", err)
+		return r.target(n, "writing", r.forLeftOut(n, err))
 	}
 	r.took(n)
 	r.copied(n)
 	return nil
+}
+
+// forLeftOut says of a registry that wants all parts of a manifest which of them was
+// left out.
+func (r *copyRun) forLeftOut(n *copyNode, err error) error {
+	var answer *errcode.ErrorResponse
+	if !errors.As(err, &answer) || !hasCode(answer, errcode.ErrorCodeManifestBlobUnknown) && !hasCode(answer, errcode.ErrorCodeBlobUnknown) {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, part := range n.parts {
+		if slices.ContainsFunc(r.result.LeftOut, func(layer ocispec.Descriptor) bool { return layer.Digest == part.desc.Digest }) {
+			return &LeftOutError{Layer: part.desc.Digest, Err: err}
+		}
+	}
+	return err
 }
 
 // has asks the target for a manifest unless that was done when it was planned.

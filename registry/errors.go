@@ -213,6 +213,34 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("%s is being written to by %s", e.Path, e.Holder)
 }
 
+// An AddressError reports a registry that takes no manifest in which a layer has
+// addresses of its own. CNCF Distribution doesn't, unless its settings allow them.
+type AddressError struct {
+	Host string
+	Ref  string
+	What string // the manifest, with its digest
+	Err  error
+}
+
+func (e *AddressError) Error() string {
+	return fmt.Sprintf("%s: %s: %s refuses the addresses that it has for a layer", e.Ref, e.What, e.Host)
+}
+
+func (e *AddressError) Unwrap() error { return e.Err }
+
+// A LeftOutError reports a registry that takes no manifest without a layer that was
+// left out, since it may not be given on.
+type LeftOutError struct {
+	Layer digest.Digest
+	Err   error // the registry's answer
+}
+
+func (e *LeftOutError) Error() string {
+	return fmt.Sprintf("%v; layer %s may not be given on and was left out", e.Err, e.Layer)
+}
+
+func (e *LeftOutError) Unwrap() error { return e.Err }
+
 // A ResponseError reports an answer that is none of the other errors: the
 // registry understood and refused, with its words.
 type ResponseError struct {

@@ -117,7 +117,7 @@ func (c *Client) loginSource(q asked) string {
 // isOurs says whether an error needs no translation any more.
 func isOurs(err error) bool {
 	return as[*NotFoundError](err) || as[*DeniedError](err) || as[*UnreachableError](err) || as[*ContentError](err) ||
-		as[*LocationError](err) || as[*ChoiceError](err) || as[*CredentialsError](err) || as[*BusyError](err) || as[*ResponseError](err) || as[*TagError](err) || as[*TargetsError](err) ||
+		as[*LocationError](err) || as[*ChoiceError](err) || as[*CredentialsError](err) || as[*BusyError](err) || as[*ResponseError](err) || as[*AddressError](err) || as[*TagError](err) || as[*TargetsError](err) ||
 		as[*UnfinishedError](err) || as[*SpaceError](err) || as[*FileSizeError](err) || as[*VolumesError](err) || as[*DeltaError](err)
 }
 
@@ -147,6 +147,8 @@ func (c *Client) translateAnswer(err error, answer *errcode.ErrorResponse, q ask
 			what = "repository"
 		}
 		return &NotFoundError{Host: host, Ref: q.ref, What: what, Err: err}
+	case refusesAddresses(answer):
+		return &AddressError{Host: host, Ref: q.ref, What: q.what, Err: err}
 	case code == http.StatusTooManyRequests:
 		return &UnreachableError{Host: host, Ref: q.ref, What: q.named(), Status: code, Reason: "rate limited (429), also after waiting", Err: err}
 	case code >= 500:
@@ -154,6 +156,19 @@ func (c *Client) translateAnswer(err error, answer *errcode.ErrorResponse, q ask
 	}
 	return &ResponseError{Host: host, Ref: q.ref, Status: answer.StatusCode, Reason: q.what + ": " + words, Err: err}
 }
+
+// refusesAddresses knows how CNCF Distribution says that its settings don't allow
+// the addresses of a layer: with a 500, which would mean that it may work later.
+func refusesAddresses(answer *errcode.ErrorResponse) bool {
+	for _, e := range answer.Errors {
+		if e.Message == invalidAddress || e.Detail == any(invalidAddress) {
+			return true
+		}
+	}
+	return false
+}
+
+const invalidAddress = "invalid URL on layer"
 
 func hasCode(answer *errcode.ErrorResponse, code string) bool {
 	for _, e := range answer.Errors {

@@ -179,6 +179,8 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		space       *registry.SpaceError
 		fileSize    *registry.FileSizeError
 		kind        *registry.ManifestTypeError
+		address     *registry.AddressError
+		leftOut     *registry.LeftOutError
 	)
 	switch {
 	case errors.As(err, &kind) && kind.Schema1():
@@ -214,6 +216,8 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		return ExitUsage, "a location is oci://HOST/PATH:TAG, a FILE.tar or a FOLDER", true
 	case errors.As(err, &choice):
 		return ExitUsage, "choose one of them with #NAME, :TAG or @sha256:…", true
+	case errors.As(err, &leftOut):
+		return ExitFailed, "the registry wants every layer: `bundle build`, or the copy of what is no bundle, carries it with --foreign-layers include", true
 	case errors.As(err, &notFound) && isAddress(notFound.Ref):
 		return ExitNotFound, "look at the spelling of the address, and whether it is a chart repository's: there index.yaml lies below it", true
 	case errors.As(err, &notFound):
@@ -231,6 +235,9 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		return ExitCorrupt, "run the command again that was writing it: it goes on from there", true
 	case errors.As(err, &content):
 		return ExitCorrupt, cmp.Or(content.Advice, "copy it again from where it came"), true
+	case errors.As(err, &address):
+		return ExitFailed, "running it again changes nothing, nor does --foreign-layers, which leaves manifests as they are: " +
+			"ask who runs the registry to allow the addresses (CNCF Distribution: `validation.manifests.urls.allow`), use another registry, or carry it as an archive (FILE.tar)", true
 	case errors.As(err, &busy):
 		return ExitFailed, "wait until the other process is done", true
 	case errors.As(err, &credentials):

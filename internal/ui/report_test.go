@@ -75,6 +75,8 @@ func TestExitCodes(t *testing.T) {
 		"leads nowhere":         {&registry.UnreachableError{Why: registry.WhyWrong}, ExitFailed},
 		"cluster unreachable":   {&rollout.ClusterError{Err: errors.New("x")}, ExitUnreachable},
 		"cluster unreachable 2": {&charts.UnreachableError{Err: errors.New("x")}, ExitUnreachable},
+		"refused addresses":     {&registry.AddressError{}, ExitFailed},
+		"a layer is needed":     {&registry.LeftOutError{Err: &registry.NotFoundError{}}, ExitFailed},
 		"no room":               {&registry.SpaceError{}, ExitFailed},
 		"file too large":        {&registry.FileSizeError{}, ExitFailed},
 		"unfinished, lost host": {&registry.UnfinishedError{Err: &registry.UnreachableError{}}, ExitUnreachable},
