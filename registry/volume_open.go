@@ -15,8 +15,8 @@ import (
 )
 
 // OpenVolumes opens the volumes of one archive, wherever each of them lies and
-// in whatever order they are named. With partial, some may be missing:
-// [Source.Volumes] says which; then those that are named have to be there.
+// in whatever order they are named. Those that are named have to be there. With
+// partial, others may be missing: [Source.Volumes] says which.
 //
 // Errors: *VolumesError, *LocationError, and those of [Client.Open].
 func (c *Client) OpenVolumes(ctx context.Context, files []Location, partial bool) (*Source, error) {
@@ -29,7 +29,7 @@ func (c *Client) OpenVolumes(ctx context.Context, files []Location, partial bool
 		if l.Kind != Archive || l.Name != "" && l.Name != first.Name || l.Digest != "" && l.Digest != first.Digest {
 			return nil, &LocationError{Input: l.String(), Reason: "is no volume of the archive that " + first.String() + " is of"}
 		}
-		if partial && !exists(l.Path) {
+		if !exists(l.Path) {
 			return nil, &LocationError{Input: l.String(), Reason: "does not exist"}
 		}
 		paths = append(paths, l.Path)
