@@ -32,11 +32,15 @@ type saving struct {
 }
 
 func newSaving(t *testing.T) saving {
+	return newSavingOf(t, 0, 1, 511, 512, 513, 1<<20-512, 1<<20, 1<<20+1, 3<<20+7)
+}
+
+func newSavingOf(t *testing.T, sizes ...int) saving {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := saving{from: filepath.Join(t.TempDir(), "from"), dir: t.TempDir()}
 	config := blob(ocispec.MediaTypeImageConfig, "{}")
 	pieces := []piece{config}
-	for _, size := range []int{0, 1, 511, 512, 513, 1<<20 - 512, 1 << 20, 1<<20 + 1, 3<<20 + 7} {
+	for _, size := range sizes {
 		data := make([]byte, size)
 		for i := range data {
 			data[i] = byte(r.Uint32())
@@ -190,6 +194,34 @@ func TestArchiveResumesManyTimes(t *testing.T) {
 		t.Errorf("another archive, %v", err)
 	}
 	s.holds(t, "saved.tar")
+}
+
+// Blobs that are written past the cache, and hashed and written while more of
+// them is read, come out as all others do; what is gone on from is not read again.
+func TestArchiveOfLargeBlobsResumes(t *testing.T) {
+	s := newSavingOf(t, 5, 80<<20+1, 700_000, 40<<20-512, 33<<20+4097)
+	kept := int64(0)
+	for i, after := range []int64{1, 32<<20 + 1, 50 << 20, 90 << 20, 130 << 20, s.bytes - 1} {
+		_ = os.Remove(s.to())
+		unfinished := s.cut(t, after, 1+i%3)
+		before, read, err := s.save(t, t.Context(), func(int64) {}, 1+i%3)
+		if err != nil {
+			t.Fatalf("cut after %d: %v", after, err)
+		}
+		if unfinished != nil {
+			kept = before.Kept.Bytes
+			if read != s.bytes-kept && read != s.bytes-kept+s.root.desc.Size { // the manifest is not read but at hand
+				t.Errorf("cut after %d: %d of %d bytes are kept, and %d are read", after, kept, s.bytes, read)
+			}
+		}
+		if now, err := os.ReadFile(s.to()); err != nil || !bytes.Equal(now, s.want) {
+			t.Errorf("cut after %d: another archive, %v", after, err)
+		}
+		s.holds(t, "saved.tar")
+	}
+	if kept < s.bytes/2 {
+		t.Errorf("cut at its end, %d of %d bytes are kept", kept, s.bytes)
+	}
 }
 
 // Whatever became of the partial file or of its journal, what comes out is right,

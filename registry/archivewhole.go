@@ -76,9 +76,9 @@ func hasContent(ctx context.Context, r io.ReaderAt, part tarPart) bool {
 		return true
 	}
 	verifier := part.blob.Digest.Verifier()
-	buffer := tarBuffers.Get().(*[tarBuffer]byte)
-	defer tarBuffers.Put(buffer)
-	_, err := io.CopyBuffer(struct{ io.Writer }{verifier}, tellingReader{ctx, io.NewSectionReader(r, part.Offset, part.Size), func(int) {}}, buffer[:])
+	buffer := partBuffers.Get().(*partBuffer)
+	defer partBuffers.Put(buffer)
+	_, err := io.CopyBuffer(struct{ io.Writer }{verifier}, tellingReader{ctx, io.NewSectionReader(r, part.Offset, part.Size), func(int) {}}, buffer.data)
 	return err == nil && part.whole() && verifier.Verified()
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -191,10 +192,29 @@ type remoteFinder struct {
 
 func (p *remotePlace) finder() finder { return &remoteFinder{place: p} }
 
-// learn lists the tags of the repository. A list that is denied, endless, old, or
-// of the length at which some registries cut it off without a word is not used.
+// learn lists the tags of the repository, twice: no digest tells whether a list
+// is as it was sent, and a name that was changed on the way would be a signature
+// that is left behind. A list that is denied, endless, old, another one each time,
+// or of the length at which some registries cut it off without a word is not used.
 func (f *remoteFinder) learn(ctx context.Context, must []string) {
-	const most, cutAt = 100_000, 50
+	const cutAt = 50
+	tags, err := f.list(ctx)
+	if err != nil || len(tags)%cutAt == 0 {
+		return
+	}
+	for _, tag := range must {
+		if !tags[tag] {
+			return
+		}
+	}
+	if again, err := f.list(ctx); err == nil && maps.Equal(tags, again) {
+		f.tags = tags
+	}
+}
+
+// list reads all tags.
+func (f *remoteFinder) list(ctx context.Context) (map[string]bool, error) {
+	const most = 100_000
 	tags := map[string]bool{}
 	err := f.place.tags(ctx, func(page []string) error {
 		for _, tag := range page {
@@ -205,15 +225,7 @@ func (f *remoteFinder) learn(ctx context.Context, must []string) {
 		}
 		return nil
 	})
-	if err != nil || len(tags)%cutAt == 0 {
-		return
-	}
-	for _, tag := range must {
-		if !tags[tag] {
-			return
-		}
-	}
-	f.tags = tags
+	return tags, err
 }
 
 func (f *remoteFinder) attachments(ctx context.Context, subject ocispec.Descriptor) ([]foundAttachment, []Undetermined, error) {

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -565,6 +567,38 @@ func TestCopyTagListCutOff(t *testing.T) {
 			cargo.holds(t, c, to)
 		})
 	}
+}
+
+// A list of tags that is another one on its way, which no digest tells, hides
+// nothing.
+func TestCopyTagListChangedOnTheWay(t *testing.T) {
+	c, cargo := client(t, quick()), wideCargo(t)
+	var lists atomic.Int32
+	fault := func(r *http.Request) *registrytest.Fault {
+		if !strings.HasSuffix(r.URL.Path, "/tags/list") || lists.Add(1) > 1 {
+			return nil
+		}
+		tags := slices.AppendSeq([]string{"1.0.0"}, maps.Keys(cargo.tags))
+		for i, tag := range tags {
+			if i > 0 && tag != tagOf(cargo.root, ".sig") {
+				tags[i] = strings.Replace(tag, "sha256-", "sha257-", 1)
+				break
+			}
+		}
+		body, err := json.Marshal(map[string]any{"name": "shop", "tags": tags})
+		if err != nil {
+			t.Error(err)
+		}
+		return &registrytest.Fault{Status: 200, Body: string(body)}
+	}
+	reg := registrytest.New(t, registrytest.Options{Fault: fault})
+	at, to := "oci://"+reg.Host+"/shop", filepath.Join(t.TempDir(), "to")
+	cargo.lay(t, c, at, "1.0.0")
+	lists.Store(0)
+	if _, err := carry(t.Context(), c, location(t, at+":1.0.0"), location(t, to), "1.0.0", registry.CopyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	cargo.holds(t, c, to)
 }
 
 func manyTags(n int) []string {

@@ -64,7 +64,11 @@ func (p *partialFile) begin(ctx context.Context, plan *tarPlan, place string) (c
 			return nil, "", err
 		}
 	}
-	p.journal, claims, why, err = openJournal(p.journalName(), plan.digest())
+	info, err := p.file.Stat()
+	if err != nil {
+		return nil, "", err
+	}
+	p.journal, claims, why, err = openJournal(p.journalName(), plan.digest(), info)
 	if err == nil && why != "" {
 		err = p.file.Truncate(0)
 	}
@@ -168,6 +172,9 @@ func syncFolder(folder string) {
 
 // keep leaves what is written, for another time.
 func (p *partialFile) keep() error {
+	if info, err := p.file.Stat(); err == nil && p.journal != nil {
+		p.journal.kept(info.ModTime())
+	}
 	err := p.file.Close()
 	if p.journal != nil {
 		err = errors.Join(p.journal.close(), err)

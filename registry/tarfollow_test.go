@@ -41,7 +41,7 @@ func newFollowTrial(t *testing.T, r *rand.Rand) followTrial {
 	t.Helper()
 	plan := &tarPlan{}
 	for i := range 1 + r.IntN(12) {
-		if err := plan.addData(fmt.Sprintf("file%d", i), make([]byte, r.IntN(3*followStep))); err != nil {
+		if err := plan.addData(fmt.Sprintf("file%d", i), make([]byte, r.IntN(3*followBuffer))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,6 +109,85 @@ func TestFollowedSumIsThatOfTheTar(t *testing.T) {
 	}
 }
 
+// runOffering is run, but one part is offered in pieces, and not in the file before
+// all of it is.
+func (f followTrial) runOffering(t *testing.T, r *rand.Rand) []byte {
+	t.Helper()
+	file := &memoryTar{data: make([]byte, len(f.bytes))}
+	sum := sha256.New()
+	follower := newTarFollower(f.plan, file, nil, sum, claim{})
+	ended := make(chan bool)
+	go func() {
+		whole, err := follower.run()
+		ended <- whole && err == nil
+	}()
+	fed := r.IntN(len(f.plan.parts))
+	var others sync.WaitGroup
+	others.Go(func() {
+		part := f.plan.parts[fed]
+		for at := part.Header; at < part.End(); {
+			data := bytes.Clone(f.bytes[at:min(at+1+r.Int64N(followBuffer), part.End())])
+			hashed := make(chan struct{})
+			follower.offer(at, data, func() { close(hashed) })
+			<-hashed
+			clear(data) // it is the writer's again
+			at += int64(len(data))
+		}
+		file.put(f.bytes[part.Header:part.End()], part.Header)
+		follower.reached(fed, part.End(), part.End())
+	})
+	for i, part := range f.plan.parts {
+		if i != fed {
+			file.put(f.bytes[part.Header:part.End()], part.Header)
+			follower.reached(i, part.End(), part.End())
+		}
+	}
+	others.Wait()
+	follower.complete()
+	if !<-ended {
+		t.Fatal("it did not read to the end")
+	}
+	return sum.Sum(nil)
+}
+
+func TestOfferedBytesAreNotRead(t *testing.T) {
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a trial that can be repeated
+		trial := newFollowTrial(t, r)
+		want := sha256.Sum256(trial.bytes[:trial.plan.tar.Trailer()])
+		if got := trial.runOffering(t, r); !bytes.Equal(got, want[:]) {
+			t.Fatalf("seed %d: got %x, want %x", seed, got, want)
+		}
+	}
+}
+
+// Nobody waits for a follower that has ended or that begins again.
+func TestOffersAreLetGo(t *testing.T) {
+	plan := &tarPlan{}
+	for _, name := range []string{"a", "b"} {
+		if err := plan.addData(name, make([]byte, 10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, end := range map[string]func(*tarFollower){
+		"stopped":     (*tarFollower).stop,
+		"begun again": (*tarFollower).restart,
+	} {
+		follower := newTarFollower(plan, &memoryTar{}, nil, sha256.New(), claim{})
+		done := 0
+		offer := func() { follower.offer(plan.parts[1].Header, make([]byte, 10), func() { done++ }) }
+		offer()
+		if done != 0 {
+			t.Errorf("%s: let go before", name)
+		}
+		end(follower)
+		offer()
+		if done != 2 {
+			t.Errorf("%s: %d of 2 are let go", name, done)
+		}
+	}
+}
+
 // What the journal says of the whole tar holds only up to what it says of the
 // files in it.
 func TestFollowerTellsNoMoreThanTheFiles(t *testing.T) {
@@ -119,7 +198,7 @@ func TestFollowerTellsNoMoreThanTheFiles(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "journal")
-	j, _, _, err := openJournal(path, plan.digest())
+	j, _, _, err := openJournal(path, plan.digest(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +217,7 @@ func TestFollowerTellsNoMoreThanTheFiles(t *testing.T) {
 	if err := j.close(); err != nil {
 		t.Fatal(err)
 	}
-	_, claims, why, err := openJournal(path, plan.digest())
+	_, claims, why, err := openJournal(path, plan.digest(), nil)
 	if err != nil || why != "" {
 		t.Fatal(why, err)
 	}

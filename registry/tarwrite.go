@@ -2,16 +2,15 @@ package registry
 
 import (
 	"context"
-	"encoding"
 	"errors"
 	"fmt"
-	"hash"
 	"hash/crc32"
 	"io"
 	"os"
 	"sync"
+	"time"
 
-	"waybill/internal/tarball"
+	"waybill/internal/disk"
 )
 
 // tarWriting says how [writeTar] writes.
@@ -39,12 +38,20 @@ func writeTar(ctx context.Context, to *partialFile, plan *tarPlan, how tarWritin
 	w := &tarWriter{
 		plan: plan, file: to.file, journal: to.journal, claims: claims, hooks: how.hooks,
 		follower: how.sum.follow(plan, to, claims[wholeTar]),
+		disk:     newBehindSync(to.file, to.journal), before: to.before,
 	}
 	defer w.follower.stop()
+	if past, err := disk.Past(to.name()); err == nil {
+		defer past.Close() // what it has written is synced with the rest
+		w.past = past
+	}
 	if to.before > 0 {
 		how.hooks.resumed(Resumption{Partial: to.name(), Kept: w.claimed(), Why: why})
 	}
 	err = w.write(ctx, how.concurrency)
+	if failed := w.disk.end(); err == nil && failed != nil {
+		err = &fileError{failed}
+	}
 	if err == nil && how.finish != nil {
 		err = how.finish(to.file)
 	}
@@ -66,11 +73,15 @@ func writeTar(ctx context.Context, to *partialFile, plan *tarPlan, how tarWritin
 }
 
 // tarWriter writes a planned tar to a file: any part at any time, several at
-// once. Nothing is held of a blob but one buffer.
+// once, large ones in order. Nothing is held of a blob but its buffers.
 type tarWriter struct {
 	plan     *tarPlan
 	file     tarFile
+	past     *os.File // the same past the system's cache; nil where that is not possible
+	before   int64    // how long the file was
 	journal  *journal // nil for none
+	disk     *behindSync
+	lanes    *lanes
 	claims   map[string]claim
 	hooks    *ResumeHooks
 	follower *tarFollower // nil for none
@@ -87,17 +98,9 @@ type tarFile interface {
 	io.ReaderAt
 }
 
-const (
-	// A buffer holds what is written with one call. Eight of them, which is how many
-	// transfers there are at once by default, are no weight.
-	tarBuffer = 1 << 20
-
-	// After so many bytes of one blob the journal is told. A process that is killed
-	// loses no more of each blob.
-	journalStep = 32 << 20
-)
-
-var tarBuffers = sync.Pool{New: func() any { return new([tarBuffer]byte) }}
+// After so many bytes of one blob the journal is told. A process that is killed
+// loses no more of each blob.
+const journalStep = 32 << 20
 
 // write writes all parts. What one source has not got, or not right, doesn't
 // keep the others from being written.
@@ -109,8 +112,12 @@ func (w *tarWriter) write(ctx context.Context, concurrency int) error {
 			w.written[name] = -1
 		}
 	}
+	w.lanes = newLanes(w.largeParts(), concurrency)
 	err := each(ctx, concurrency, len(w.plan.parts), func(ctx context.Context, i int) error {
 		err := w.part(ctx, i)
+		if err != nil {
+			w.follower.stop() // the tar will not be whole, and nobody need wait for its sum
+		}
 		if isContentProblem(err) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -167,18 +174,22 @@ func (w *tarWriter) note(part tarPart, content int64) {
 // part sees to it that one file of the tar is written.
 func (w *tarWriter) part(ctx context.Context, i int) error {
 	part := w.plan.parts[i]
-	buffer := tarBuffers.Get().(*[tarBuffer]byte)
-	defer tarBuffers.Put(buffer)
 	if part.data != nil {
-		out := w.begin(part, buffer[:])
-		err := errors.Join(out.addHeader(part), out.add(part.data), out.pad(part.End()))
-		if err == nil && !part.late {
-			w.follower.reached(i, part.End(), part.End())
+		return w.dataPart(i)
+	}
+	fed := false
+	if w.isLarge(part) {
+		alone, err := w.lanes.enter(ctx, i)
+		if err != nil {
+			return err
 		}
-		return err
+		defer w.lanes.leave()
+		fed = alone && w.follower != nil
 	}
 	part.started()
-	p := &blobPart{tarPart: part, index: i, writer: w, buffer: buffer[:], sum: part.blob.Digest.Algorithm().Hash()}
+	p := &blobPart{tarPart: part, index: i, writer: w, fed: fed, sum: newBesideHash(part.blob.Digest.Algorithm())}
+	defer p.end()
+	p.takeBuffers()
 	if err := p.run(ctx); err != nil {
 		return err
 	}
@@ -188,8 +199,33 @@ func (w *tarWriter) part(ctx context.Context, i int) error {
 	return nil
 }
 
-func (w *tarWriter) begin(part tarPart, buffer []byte) *partWriter {
-	return &partWriter{file: w.file, at: part.Header, buffer: buffer}
+func (w *tarWriter) dataPart(i int) error {
+	part := w.plan.parts[i]
+	buffer := partBuffers.Get().(*partBuffer)
+	defer partBuffers.Put(buffer)
+	out := newPartWriter(w.file, part.Header, 0, []*partBuffer{buffer})
+	out.disk = w.disk
+	err := errors.Join(out.addHeader(part), out.add(part.data), out.pad(part.End()))
+	if err == nil && !part.late {
+		w.follower.reached(i, part.End(), part.End())
+	}
+	return err
+}
+
+// isLarge says whether a part takes a lane: one of which nothing, or not all, is
+// there.
+func (w *tarWriter) isLarge(part tarPart) bool {
+	return part.data == nil && part.Size >= largeBlob && !w.claims[part.Name].whole
+}
+
+func (w *tarWriter) largeParts() []int {
+	var large []int
+	for i, part := range w.plan.parts {
+		if w.isLarge(part) {
+			large = append(large, i)
+		}
+	}
+	return large
 }
 
 // blobPart is a blob on its way to its place.
@@ -197,12 +233,39 @@ type blobPart struct {
 	tarPart
 	index  int // of the plan's parts
 	writer *tarWriter
-	buffer []byte
+	fed    bool // the follower gets it from memory
+	ring   []*partBuffer
 	out    *partWriter
-	sum    hash.Hash // of the content so far
-	there  int64     // how much of the content that is
-	noted  int64     // how much of it the journal knows
-	told   int64     // how much was read
+	sum    *besideHash // of the content so far
+	there  int64       // how much of the content that is
+	noted  int64       // how much of it the journal knows
+	told   int64       // how much was read
+
+	begun   time.Time     // when the journal was told last
+	reading time.Duration // since then
+}
+
+// takeBuffers takes the memory that the blob needs.
+func (p *blobPart) takeBuffers() {
+	n := 1
+	switch {
+	case p.fed:
+		n = ringLength
+	case p.writer.isLarge(p.tarPart):
+		n = 2
+	}
+	for range n {
+		p.ring = append(p.ring, partBuffers.Get().(*partBuffer))
+	}
+}
+
+// end gives them back, when nobody reads them any more.
+func (p *blobPart) end() {
+	for _, b := range p.ring {
+		b.busy.Wait()
+		partBuffers.Put(b)
+	}
+	p.sum.close()
 }
 
 func (p *blobPart) run(ctx context.Context) error {
@@ -237,7 +300,7 @@ func (p *blobPart) run(ctx context.Context) error {
 			p.writer.journal.done(p.Name, p.out.sum)
 		}
 		return nil
-	case !isFileError(err) && !isContentProblem(err) && p.there > p.noted && p.out.flush() == nil:
+	case !isFileError(err) && !isContentProblem(err) && p.there > p.noted && errors.Join(p.out.flush(), p.out.settle()) == nil:
 		p.tell()
 	}
 	return err
@@ -246,9 +309,26 @@ func (p *blobPart) run(ctx context.Context) error {
 // fresh begins with the first byte.
 func (p *blobPart) fresh() error {
 	p.writer.follower.altered(p.index)
-	p.out, p.there, p.noted = p.writer.begin(p.tarPart, p.buffer), 0, 0
-	p.sum.Reset()
+	p.sum.reset()
+	p.to(p.Header, 0)
+	p.there, p.noted = 0, 0
 	return p.out.addHeader(p.tarPart)
+}
+
+// to goes on writing at a place, behind what has a checksum.
+func (p *blobPart) to(at int64, sum uint32) {
+	for _, b := range p.ring {
+		b.busy.Wait()
+	}
+	p.out = newPartWriter(p.writer.file, at, sum, p.ring)
+	p.out.digest, p.out.disk = p.sum, p.writer.disk
+	if p.fed {
+		p.out.follower = p.writer.follower
+		if p.writer.past != nil {
+			p.out.past = p.writer.past
+		}
+	}
+	p.begun, p.reading = time.Now(), 0
 }
 
 // takeOver holds a claim against what is in the file, and goes on from there
@@ -258,25 +338,28 @@ func (p *blobPart) takeOver(c claim) bool {
 	if c.whole {
 		end = p.End()
 	}
-	if c.content > p.Size {
-		return false
-	}
-	sum, err := sumOf(p.writer.file, p.Header, end, p.buffer)
-	if err != nil || sum != c.sum {
+	if c.content > p.Size || !p.writer.isThere(c, p.Header, end, p.ring[0].data) {
 		return false
 	}
 	if c.whole {
 		return true
 	}
-	state, ok := p.sum.(encoding.BinaryUnmarshaler)
-	if !ok || state.UnmarshalBinary(c.state) != nil {
-		p.sum.Reset()
+	if p.sum.goOn(c.state) != nil {
 		return false
 	}
-	p.out = &partWriter{file: p.writer.file, at: end, buffer: p.buffer, sum: sum}
+	p.to(end, c.sum)
 	p.there, p.noted = c.content, c.content
 	p.writer.follower.reached(p.index, end, end)
 	return true
+}
+
+// isThere says whether what is claimed is in the file.
+func (w *tarWriter) isThere(c claim, from, to int64, buffer []byte) bool {
+	if c.safe && to <= w.before {
+		return true
+	}
+	sum, err := sumOf(w.file, from, to, buffer)
+	return err == nil && sum == c.sum
 }
 
 func sumOf(r io.ReaderAt, from, to int64, buffer []byte) (uint32, error) {
@@ -298,7 +381,10 @@ func (p *blobPart) copy(ctx context.Context) error {
 			return err
 		}
 	}
-	if p.whole() && fmt.Sprintf("%x", p.sum.Sum(nil)) != p.blob.Digest.Encoded() {
+	if err := p.out.settleHash(); err != nil {
+		return err
+	}
+	if p.whole() && p.sum.encoded(p.blob.Digest.Algorithm()) != p.blob.Digest.Encoded() {
 		return p.failed(&mismatchError{p.wrong("corrupt: the content is not what its digest says")})
 	}
 	return p.out.pad(p.End())
@@ -317,7 +403,9 @@ func (p *blobPart) transfer(ctx context.Context) error {
 		if err := p.makeRoom(); err != nil {
 			return err
 		}
-		n, err := p.out.readFrom(rc, p.Size-p.there, p.sum)
+		begun := time.Now()
+		n, err := p.out.readFrom(rc, p.Size-p.there)
+		p.reading += time.Since(begun)
 		p.there, p.told = p.there+int64(n), p.told+int64(n)
 		p.read(n)
 		switch {
@@ -336,8 +424,7 @@ func (p *blobPart) transfer(ctx context.Context) error {
 	return nil
 }
 
-// makeRoom writes a buffer that is full. All that was read is in the file then,
-// and that can be said.
+// makeRoom writes a buffer that is full.
 func (p *blobPart) makeRoom() error {
 	if !p.out.full() {
 		return nil
@@ -346,25 +433,33 @@ func (p *blobPart) makeRoom() error {
 		return err
 	}
 	if p.there-p.noted >= journalStep {
+		if err := p.out.settle(); err != nil {
+			return err
+		}
 		p.tell()
 	}
-	p.writer.follower.reached(p.index, p.out.at, 0)
+	if !p.fed {
+		p.writer.follower.reached(p.index, p.out.at, 0)
+	}
 	return nil
 }
 
 // tell lets the journal know how much there is, once that is in the file.
 func (p *blobPart) tell() {
-	state, ok := p.sum.(encoding.BinaryMarshaler)
-	if !ok || p.writer.journal == nil {
+	if p.sum.hasWaited() && 2*p.reading > time.Since(p.begun) { // else there is no more to gain
+		p.writer.lanes.widen()
+	}
+	p.begun, p.reading = time.Now(), 0
+	p.noted = p.there
+	if p.writer.journal == nil {
 		return
 	}
-	data, err := state.MarshalBinary()
+	data, err := p.sum.state()
 	if err != nil {
 		return
 	}
 	p.writer.journal.at(p.Name, p.there, p.out.sum, data)
 	p.writer.note(p.tarPart, p.there)
-	p.noted = p.there
 	p.writer.follower.reached(p.index, p.out.at, p.out.at)
 }
 
@@ -378,15 +473,6 @@ type mismatchError struct{ *ContentError }
 
 func (e *mismatchError) Unwrap() error { return e.ContentError }
 
-// partWriter gathers what is written one behind the other.
-type partWriter struct {
-	file   io.WriterAt
-	at     int64 // where the buffer goes
-	buffer []byte
-	filled int
-	sum    uint32 // of what was written
-}
-
 // A fileError is one of the file that is written, not of what is read.
 type fileError struct{ err error }
 
@@ -395,55 +481,3 @@ func (e *fileError) Error() string { return plainPathError(e.err).Error() }
 func (e *fileError) Unwrap() error { return e.err }
 
 func isFileError(err error) bool { return as[*fileError](err) }
-
-func (o *partWriter) full() bool { return o.filled == len(o.buffer) }
-
-func (o *partWriter) flush() error {
-	if o.filled == 0 {
-		return nil
-	}
-	if _, err := o.file.WriteAt(o.buffer[:o.filled], o.at); err != nil {
-		return &fileError{err}
-	}
-	o.sum = crc32.Update(o.sum, castagnoli, o.buffer[:o.filled])
-	o.at, o.filled = o.at+int64(o.filled), 0
-	return nil
-}
-
-func (o *partWriter) addHeader(part tarPart) error {
-	header, err := tarball.Header(part.Name, part.Size)
-	if err != nil {
-		return err
-	}
-	return o.add(header)
-}
-
-func (o *partWriter) add(data []byte) error {
-	for len(data) > 0 {
-		if o.full() {
-			if err := o.flush(); err != nil {
-				return err
-			}
-		}
-		n := copy(o.buffer[o.filled:], data)
-		o.filled, data = o.filled+n, data[n:]
-	}
-	return nil
-}
-
-// readFrom reads once, at most left bytes and what there is room for.
-func (o *partWriter) readFrom(r io.Reader, left int64, sum hash.Hash) (int, error) {
-	room := o.buffer[o.filled:]
-	n, err := r.Read(room[:min(int64(len(room)), left)])
-	_, _ = sum.Write(room[:n]) // hashes don't fail
-	o.filled += n
-	return n, err
-}
-
-// pad writes what is gathered, and zeros up to an end.
-func (o *partWriter) pad(end int64) error {
-	if err := o.add(make([]byte, end-o.at-int64(o.filled))); err != nil {
-		return err
-	}
-	return o.flush()
-}

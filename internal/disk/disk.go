@@ -79,6 +79,21 @@ func Largest(f *os.File, tooLarge int64) (int64, error) {
 	return fits, f.Truncate(info.Size())
 }
 
+// Alignment is what the places, sizes and memory of writes past the cache are
+// multiples of, on all disks that we know.
+const Alignment = 4096
+
+// Past opens a file that is there for writing past the system's cache: whole
+// blocks from memory that begins at a block, see [Alignment]. What was written so
+// is not kept in memory, which many systems take longer to find than a disk
+// takes to write; it is as safe as what was written through the cache, once the
+// file is synced. An error where that is not possible.
+func Past(path string) (*os.File, error) { return past(path) }
+
+// IsNotPast says whether a write past the cache failed because it is not possible
+// for this file or at this place.
+func IsNotPast(err error) bool { return isNotPast(err) }
+
 // IsFull says whether a write failed because there was no room left, or the
 // user's share of it was used up.
 func IsFull(err error) bool { return errors.Is(err, ErrFull) || isFull(err) }

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -22,3 +23,7 @@ func free(folder string) (int64, bool) {
 }
 
 func reserve(_ context.Context, f *os.File, size int64) error { return truncate(f, size) }
+
+func past(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func isNotPast(error) bool { return false }

@@ -36,6 +36,12 @@ func free(folder string) (int64, bool) {
 	return int64(s.Bavail) * int64(size), true //nolint:gosec,unconvert // as above
 }
 
+func past(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|unix.O_DIRECT, 0)
+}
+
+func isNotPast(err error) bool { return errors.Is(err, unix.EINVAL) }
+
 // step is how much is reserved with one call: a file system in memory clears it
 // at once, and begins from nothing when it is interrupted.
 const step = 256 << 20

@@ -4,6 +4,7 @@ package disk
 
 import (
 	"context"
+	"errors"
 	"os"
 )
 
@@ -12,3 +13,7 @@ func isFAT(string) bool { return false }
 func free(string) (int64, bool) { return 0, false }
 
 func reserve(_ context.Context, f *os.File, size int64) error { return truncate(f, size) }
+
+func past(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func isNotPast(error) bool { return false }

@@ -50,3 +50,7 @@ func isTooLarge(err error) bool { return errors.Is(err, windows.ERROR_FILE_TOO_L
 
 // taken is the size: a file that was given one takes it, holes or not.
 func taken(info fs.FileInfo) int64 { return info.Size() }
+
+func past(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func isNotPast(error) bool { return false }
