@@ -201,9 +201,14 @@ func isNoReferrers(err error) bool {
 // tags hands out the tags page by page, each once. A list that goes on without
 // anything new is given up.
 func (p *remotePlace) tags(ctx context.Context, fn func([]string) error) error {
+	return p.tagsAfter(ctx, "", fn)
+}
+
+// tagsAfter begins the list after a tag, in the order of the registry.
+func (p *remotePlace) tagsAfter(ctx context.Context, tag string, fn func([]string) error) error {
 	var caller error
 	seen, idle := map[string]bool{}, 0
-	err := p.repo.Tags(ctx, "", func(tags []string) error {
+	err := p.repo.Tags(ctx, tag, func(tags []string) error {
 		fresh := slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return seen[tag] })
 		for _, tag := range fresh {
 			seen[tag] = true

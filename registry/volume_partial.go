@@ -485,6 +485,61 @@ func (s *Source) ForgetPieces(ctx context.Context, dst *Destination) (kept int, 
 	return kept, nil
 }
 
+// ForgetPieces removes the tags of pieces of what was planned, once it is there:
+// volumes may have left them, of whatever set, before it came in another way. A
+// registry that lists no tags keeps them without a word, one that removes nothing
+// says how many.
+func (p *CopyPlan) ForgetPieces(ctx context.Context, dst *Destination) (kept int, err error) {
+	target, ok := dst.target.(*remotePlace)
+	if !ok {
+		return 0, nil
+	}
+	tags := target.pieceTags(ctx)
+	if len(tags) == 0 {
+		return 0, ctx.Err()
+	}
+	whole := map[string]*copyNode{}
+	for _, n := range p.blobs {
+		whole[n.desc.Digest.Encoded()[:32]] = n
+	}
+	for _, tag := range tags {
+		of, _, _ := strings.Cut(strings.TrimPrefix(tag, pieceTagPrefix), "-")
+		n := whole[of]
+		if n == nil {
+			continue
+		}
+		if there, err := dst.Exists(ctx, n.desc); err != nil || !there {
+			continue // it was left out
+		}
+		gone, err := target.removeTag(ctx, tag)
+		if err != nil {
+			return kept, err
+		}
+		if !gone {
+			kept++
+		}
+	}
+	return kept, ctx.Err()
+}
+
+// pieceTags are the tags of pieces, as far as the registry lists them. Tags are
+// listed in order, so that few others are read.
+func (p *remotePlace) pieceTags(ctx context.Context) []string {
+	var all []string
+	_ = p.tagsAfter(ctx, pieceTagPrefix, func(page []string) error {
+		for _, tag := range page {
+			if isPieceTag(tag) {
+				all = append(all, tag)
+			}
+		}
+		if last := len(page) - 1; last < 0 || page[last] > pieceTagPrefix && !isPieceTag(page[last]) {
+			return fs.ErrExist // enough
+		}
+		return nil
+	})
+	return all
+}
+
 // removeTag removes a tag and what it names, as far as the registry does such
 // things, and says whether it is gone.
 func (p *remotePlace) removeTag(ctx context.Context, tag string) (bool, error) {

@@ -187,12 +187,16 @@ func runPartial(ctx context.Context, opts copyOptions, out io.Writer, talk *ui.T
 }
 
 // forgetPieces removes what earlier volumes have left at a destination, once all
-// that they are pieces of is there, however the last of it came.
+// that they are pieces of is there, however the last of it came from an archive.
 func (c copier) forgetPieces(ctx context.Context, d destination, dst *registry.Destination) error {
-	if d.loc.Kind != registry.Registry || c.source.Source.Volumes() == nil {
+	if d.loc.Kind != registry.Registry || c.source.Source.Location.Kind != registry.Archive {
 		return nil
 	}
-	kept, err := c.source.Source.ForgetPieces(ctx, dst)
+	forget := c.plan.ForgetPieces
+	if c.source.Source.Volumes() != nil {
+		forget = c.source.Source.ForgetPieces
+	}
+	kept, err := forget(ctx, dst)
 	if err == nil && kept > 0 {
 		c.talk.Warnf("%s keeps %s of blobs that are whole there by now: the registry removes no tags; those that begin with waybill-piece- are of no more use", repositoryOf(d.loc), ui.Count(kept, "piece"))
 	}
