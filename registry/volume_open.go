@@ -442,6 +442,7 @@ type Volumes struct {
 	// Of a set that was written only: what went into volumes, and what is in those that
 	// were there before. A blob in pieces is one object, and each of its pieces bytes.
 	Written, Kept Amount
+	Need          int64 // bytes that the disk needed room for, before it was written
 
 	set string // as volumeTable.set; may be empty
 }

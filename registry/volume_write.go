@@ -24,6 +24,9 @@ type ArchiveOptions struct {
 	Split int64
 	// Volume is the number of the only one that is written; 0 writes all.
 	Volume int
+	// DryRun writes no volume. Those that would be written are in the result of
+	// [Destination.Volumes], without their checksums.
+	DryRun bool
 	// OnReplace is told of each volume of the same root that was replaced or removed,
 	// and what it was; nil for nobody.
 	OnReplace func(path, what string, removed bool)
@@ -176,6 +179,9 @@ func (t *volumeTarget) writeAll(ctx context.Context) error {
 			return err
 		}
 	}
+	if t.opts.DryRun {
+		return nil
+	}
 	return t.removeStrays(s, total)
 }
 
@@ -209,11 +215,31 @@ func (t *volumeTarget) findRoom(s *plannedSet) error {
 	if known && need > free {
 		return &SpaceError{Place: t.place, Size: size, Need: need, Free: free}
 	}
+	t.result.Need = need
+	return nil
+}
+
+// would notes a volume that one would write, or keep.
+func (t *volumeTarget) would(ctx context.Context, s *plannedSet, number int) error {
+	plan, err := s.tarPlan(number)
+	if err != nil {
+		return err
+	}
+	f := VolumeFile{Number: number, Path: volumePath(t.path, number), Size: plan.tar.Size()}
+	kept := s.isWhole(ctx, f.Path, number)
+	t.result.Files = append(t.result.Files, f)
+	t.count(s.plan.parts[number-1], kept)
+	if t.opts.OnVolume != nil {
+		t.opts.OnVolume(f, len(s.plan.parts), kept)
+	}
 	return nil
 }
 
 // one sees to it that a volume is there.
 func (t *volumeTarget) one(ctx context.Context, s *plannedSet, number int) error {
+	if t.opts.DryRun {
+		return t.would(ctx, s, number)
+	}
 	path := volumePath(t.path, number)
 	kept := s.isWhole(ctx, path, number)
 	before, wasThere := lookAt(path), exists(path)

@@ -212,6 +212,9 @@ func samePlace(a, b registry.Location) bool {
 
 // compare says what carry would do.
 func (c copier) compare(ctx context.Context, d destination, at copiedTo) (copiedTo, error) {
+	if c.split > 0 {
+		return c.compareVolumes(ctx, d, at)
+	}
 	names, err := c.namesAt(ctx, d.loc)
 	if err == nil {
 		err = c.checkTag(ctx, names, d)

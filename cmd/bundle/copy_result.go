@@ -38,7 +38,7 @@ type copiedTo struct {
 	Resumed      *registry.Amount     `json:"resumed,omitempty"` // of copied: what an interrupted run had left
 	There        bool                 `json:"there,omitempty"`   // the file was there, whole, and was not written
 	Verification *door.Verification   `json:"target,omitempty"`  // of what is there now
-	Volumes      []packedFile         `json:"volumes,omitempty"` // that were written
+	Volumes      []packedFile         `json:"volumes,omitempty"` // that were written, or would be
 	Delta        *deltaResult         `json:"delta,omitempty"`   // what was left out
 	Error        string               `json:"error,omitempty"`
 }

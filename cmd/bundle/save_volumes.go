@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
@@ -49,7 +50,7 @@ func createParts(ctx context.Context, c copier, d destination) (*registry.Destin
 		return nil, err
 	}
 	return c.client.CreateArchive(ctx, d.loc, registry.ArchiveOptions{
-		Split: c.split, Volume: c.volume, Delta: delta,
+		Split: c.split, Volume: c.volume, Delta: delta, DryRun: c.dryRun,
 		OnReplace: func(path, what string, removed bool) {
 			done := "replaced"
 			if removed {
@@ -59,21 +60,64 @@ func createParts(ctx context.Context, c copier, d destination) (*registry.Destin
 		},
 		OnVolume: func(f registry.VolumeFile, of int, kept bool) {
 			word := "written"
-			if kept {
+			switch {
+			case kept:
 				word = "is there already, and whole"
+			case c.dryRun:
+				word = "would be written"
 			}
 			c.talk.Sayf("volume %d of %d, %s (%s): %s", f.Number, of, f.Path, ui.Size(f.Size), word)
 		},
 	})
 }
 
-// wroteSaved writes the packing list of what was saved.
-func wroteSaved(ctx context.Context, c copier, d destination, dst *registry.Destination, at *copiedTo) error {
+// compareVolumes says what carry would do where it writes volumes: they are planned
+// as they would be written.
+func (c copier) compareVolumes(ctx context.Context, d destination, at copiedTo) (_ copiedTo, err error) {
+	dst, err := c.open(ctx, d)
+	if err != nil {
+		return at, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, dst.Abort())
+		}
+	}()
+	if err := c.checkTag(ctx, dst, d); err != nil {
+		return at, err
+	}
+	result, err := c.plan.To(ctx, dst, c.copySettings())
+	if err != nil {
+		return at, err
+	}
+	if err := c.publish(ctx, d, dst); err != nil {
+		return at, err
+	}
+	volumes := dst.Volumes()
+	result.Copied, result.Skipped = volumes.Written, volumes.Kept
+	at.take(result)
+	at.takeVolumes(dst)
+	what := ui.Count(volumes.Total, "volume")
+	if c.volume != 0 {
+		what = volumeNumbers(volumes)
+	}
+	c.talk.Sayf("would %s %s of %s to %s: %s, %s of %s; %s there already; %s of room needed", c.words.do, what, c.what(), d.loc,
+		ui.Count(result.Copied.Objects, "object"), ui.Size(result.Copied.Bytes), ui.Size(c.plan.Size().Bytes), ui.Count(result.Skipped.Objects, "object"), ui.Size(volumes.Need))
+	return at, nil
+}
+
+// takeVolumes takes over which volumes were written, and what they leave out.
+func (at *copiedTo) takeVolumes(dst *registry.Destination) {
 	at.Delta = deltaResultOf(dst.Delta())
 	if volumes := dst.Volumes(); volumes != nil {
 		for _, f := range volumes.Files {
 			at.Volumes = append(at.Volumes, packedFile{Number: f.Number, File: filepath.Base(f.Path), Size: f.Size, SHA256: f.SHA256})
 		}
 	}
+}
+
+// wroteSaved writes the packing list of what was saved.
+func wroteSaved(ctx context.Context, c copier, d destination, dst *registry.Destination, at *copiedTo) error {
+	at.takeVolumes(dst)
 	return c.writePackingList(ctx, d, dst, at)
 }
