@@ -18,7 +18,9 @@ func inspectCommand() *cli.Command {
 		ArgsUsage: "LOCATION",
 		Description: `Without a policy the content is checked by digest as far as it is read, and the
 output says that nothing was verified. Signatures of charts are not looked at.
-Sizes are those of manifests; how much all of it is, "verify" says.
+Of a bundle's charts and images the sizes are those of their manifests: the root
+says no more, and no more is read. How much all of it is, "verify" says, and of a
+single image "inspect" with that image's digest.
 
 Exit codes: 0 done, 2 usage, 3 refused by the policy, 4 registry says not found
 or denied, 6 content corrupt, 10 registry not reachable.`,
@@ -78,14 +80,14 @@ func printInspect(out io.Writer, o *door.Opened, form flags.Form) error {
 	}
 	ui.Printf(out, "%s\n%s %s, packed: %s\n", result.Reference, result.Name, result.Version, result.Packed)
 	ui.Printf(out, "root: %s\n", o.Verification)
-	table := ui.NewTable(out, "  COMPONENT", "CHART", "NAMESPACE", "NEEDS", "MANIFEST", "SIZE")
+	table := ui.NewTable(out, "  COMPONENT", "CHART", "NAMESPACE", "NEEDS", "MANIFEST", "SIZE OF MANIFEST")
 	for _, c := range result.Components {
 		table.Row("  "+c.Name, c.Chart+" "+c.Version, c.Namespace, strings.Join(c.Needs, ", "), c.Manifest, ui.Size(c.Size))
 	}
 	if err := table.Flush(); err != nil || len(result.Images) == 0 {
 		return err
 	}
-	table = ui.NewTable(out, "  IMAGE", "PLATFORMS", "COMPONENTS", "DIGEST", "SIZE")
+	table = ui.NewTable(out, "  IMAGE", "PLATFORMS", "COMPONENTS", "DIGEST", "SIZE OF MANIFEST")
 	for _, i := range result.Images {
 		table.Row("  "+i.References[0], strings.Join(i.Platforms, ","), strings.Join(i.Components, ","), i.Digest.String(), ui.Size(i.Size))
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 
@@ -13,6 +14,7 @@ import (
 	"waybill/internal/door"
 	"waybill/internal/flags"
 	"waybill/internal/ui"
+	"waybill/registry"
 )
 
 // An inspectedArtifact is what `inspect` says in JSON of what is no bundle.
@@ -29,6 +31,10 @@ type inspectedArtifact struct {
 	Manifests    []ocispec.Descriptor `json:"manifests,omitempty"` // of an index
 	Config       *ocispec.Descriptor  `json:"config,omitempty"`
 	Layers       []ocispec.Descriptor `json:"layers,omitempty"`
+
+	// Content is the manifest with its config and layers, each once; of an index no
+	// more is known than of a bundle's images.
+	Content *registry.Amount `json:"content,omitempty"`
 }
 
 // printArtifact prints an image, an index, a chart or any other artifact: what
@@ -54,14 +60,33 @@ func printArtifact(ctx context.Context, out io.Writer, o *door.Opened, form flag
 	}
 	result.ArtifactType, result.Annotations = manifest.ArtifactType, manifest.Annotations
 	result.Manifests, result.Config, result.Layers = manifest.Manifests, manifest.Config, manifest.Layers
+	if result.Config != nil {
+		result.Content = amountOf(append([]ocispec.Descriptor{o.Root, *result.Config}, result.Layers...))
+	}
 	if form == flags.JSON {
 		return ui.JSON(out, result)
 	}
 	return result.print(out)
 }
 
+// amountOf counts each digest once.
+func amountOf(all []ocispec.Descriptor) *registry.Amount {
+	var amount registry.Amount
+	seen := map[digest.Digest]bool{}
+	for _, desc := range all {
+		if !seen[desc.Digest] {
+			amount.Objects, amount.Bytes = amount.Objects+1, amount.Bytes+desc.Size
+		}
+		seen[desc.Digest] = true
+	}
+	return &amount
+}
+
 func (a inspectedArtifact) print(out io.Writer) error {
 	ui.Printf(out, "%s\n%s, %s\n", a.Reference, printed(a.MediaType), ui.Size(a.Size))
+	if a.Content != nil {
+		ui.Printf(out, "with config and layers: %s, %s\n", ui.Count(a.Content.Objects, "object"), ui.Size(a.Content.Bytes))
+	}
 	if a.ArtifactType != "" {
 		ui.Printf(out, "artifact type: %s\n", printed(a.ArtifactType))
 	}

@@ -101,3 +101,12 @@ func pushTiny(ctx context.Context, t *testing.T, dst *registry.Destination, salt
 	}
 	return push(ocispec.MediaTypeImageManifest, data)
 }
+
+// What a manifest names twice weighs once.
+func TestAmountOfCountsADigestOnce(t *testing.T) {
+	one := content.NewDescriptorFromBytes(ocispec.MediaTypeImageLayerGzip, []byte("one"))
+	two := content.NewDescriptorFromBytes(ocispec.MediaTypeImageLayerGzip, []byte("three"))
+	if got := *amountOf([]ocispec.Descriptor{one, two, one}); got != (registry.Amount{Objects: 2, Bytes: 8}) {
+		t.Errorf("%+v", got)
+	}
+}
