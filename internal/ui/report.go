@@ -279,7 +279,7 @@ func toMakeAgain(e *registry.VolumesError) string {
 	return strings.Join(append([]string{"copy it again from where it came, or make it again where SOURCE can be reached:"}, lines...), "\n")
 }
 
-func ofSigning(_ string, err error) (int, string, bool) {
+func ofSigning(name string, err error) (int, string, bool) {
 	var (
 		content  *signing.ContentError
 		refused  *signing.RefusedError
@@ -291,7 +291,11 @@ func ofSigning(_ string, err error) (int, string, bool) {
 	case errors.As(err, &content):
 		return ExitCorrupt, "copy it again from where it came", true
 	case errors.As(err, &noPolicy):
-		return ExitRefused, "name who may sign with --key FILE (or --certificate-identity and --certificate-oidc-issuer), --policy FILE or the site file's verify; --policy none verifies nothing and is recorded", true
+		file := "or --policy FILE"
+		if strings.Contains(name, "apply") { // bundle has no site file
+			file = "--policy FILE or the site file's verify"
+		}
+		return ExitRefused, "name who may sign with --key FILE (or --certificate-identity and --certificate-oidc-issuer), " + file + "; --policy none verifies nothing and is recorded", true
 	case errors.As(err, &refused) && len(refused.Found) == 0 && len(refused.Denied) == 0:
 		return ExitRefused, "a tool that copied it may have left its signatures behind: copy the tag " + signing.SignatureTag(refused.Digest) + " (or the referrers) too; one platform's manifest may be signed by the index that lists it: verify that", true
 	case errors.As(err, &refused):

@@ -111,6 +111,17 @@ func TestReportMoved(t *testing.T) {
 	}
 }
 
+// Where who may sign is named is what the program has: a site file is apply's.
+func TestReportNoPolicy(t *testing.T) {
+	for name, want := range map[string]bool{"bundle": false, "waybill-bundle": false, "apply": true, "waybill-apply": true} {
+		var said bytes.Buffer
+		Report(context.Background(), &said, name, &door.NoPolicyError{})
+		if got := strings.Contains(said.String(), "site file"); got != want || !strings.Contains(said.String(), "--policy FILE") {
+			t.Errorf("%s said %q", name, said.String())
+		}
+	}
+}
+
 func TestReportNothing(t *testing.T) {
 	var said bytes.Buffer
 	if got := Report(context.Background(), &said, "bundle", nil); got != ExitDone || said.Len() > 0 {
