@@ -40,7 +40,7 @@ func (l *lanes) enter(ctx context.Context, part int) (alone bool, err error) {
 		defer l.mu.Unlock()
 		l.news.Broadcast()
 	})()
-	for l.open == l.most || l.order[l.next] != part {
+	for l.open >= l.most || l.order[l.next] != part {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
@@ -59,12 +59,15 @@ func (l *lanes) leave() {
 	l.news.Broadcast()
 }
 
-// widen opens one lane more.
-func (l *lanes) widen() {
+// adapt opens one lane more when it is the source that is waited for, and else
+// closes one again, once it is empty.
+func (l *lanes) adapt(waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.most < l.limit {
-		l.most++
+	if waits {
+		l.most = min(l.most+1, l.limit)
 		l.news.Broadcast()
+	} else {
+		l.most = max(l.most-1, 1)
 	}
 }

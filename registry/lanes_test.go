@@ -46,17 +46,20 @@ func TestLanesAreTakenInOrder(t *testing.T) {
 			}
 		}
 		expect(2)
-		l.widen()
+		l.adapt(true)
 		expect(2, 5)
-		l.widen() // no further than the limit
+		l.adapt(true) // no further than the limit
 		expect(2, 5)
 		close(leave[5])
 		expect(2, 5, 9)
+		l.adapt(false)
+		l.adapt(false) // no further than one
 		close(leave[2])
+		expect(2, 5, 9)
 		close(leave[9])
 		expect(2, 5, 9, 11)
 		close(leave[11])
-		if want := []bool{true, false, false}; !slices.Equal(alone[:3], want) {
+		if want := []bool{true, false, false, true}; !slices.Equal(alone, want) {
 			t.Errorf("alone in the lanes: %v, want %v", alone, want)
 		}
 	})

@@ -446,8 +446,8 @@ func (p *blobPart) makeRoom() error {
 
 // tell lets the journal know how much there is, once that is in the file.
 func (p *blobPart) tell() {
-	if p.sum.hasWaited() && 2*p.reading > time.Since(p.begun) { // else there is no more to gain
-		p.writer.lanes.widen()
+	if p.writer.isLarge(p.tarPart) {
+		p.writer.lanes.adapt(p.sum.hasWaited() && 2*p.reading > time.Since(p.begun))
 	}
 	p.begun, p.reading = time.Now(), 0
 	p.noted = p.there

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// cuts measures what is left to do after bundle was killed when it had read nine
+// cuts measures what is left to do after bundle was killed when it had written nine
 // tenths of a workload.
 func (b *bench) cuts(ctx context.Context, w workload) error {
 	t := b.tools[0]
@@ -47,7 +47,7 @@ func (b *bench) onTarget(do func(*registry) error) error {
 	return errors.Join(do(target), target.stop())
 }
 
-// cut runs a program and kills it once it has read so many bytes.
+// cut runs a program and kills it once it has written so many bytes.
 func (b *bench) cut(ctx context.Context, after int64, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, program, args...)
 	var talk bytes.Buffer
@@ -63,7 +63,7 @@ func (b *bench) cut(ctx context.Context, after int64, program string, args ...st
 			return fmt.Errorf("it ended (%w) before it was to be killed: %s", err, lastLines(talk.String()))
 		case <-time.After(time.Millisecond):
 		}
-		if hasRead(cmd.Process.Pid) >= after {
+		if hasWritten(cmd.Process.Pid) >= after {
 			_ = cmd.Process.Kill()
 			<-ended
 			return nil
@@ -71,15 +71,15 @@ func (b *bench) cut(ctx context.Context, after int64, program string, args ...st
 	}
 }
 
-// hasRead is how many bytes a process has read, from files and connections:
-// proc(5), /proc/pid/io.
-func hasRead(pid int) int64 {
+// hasWritten is how many bytes a process has written, to files and connections:
+// proc(5), /proc/pid/io. What it reads may be more than what it carries.
+func hasWritten(pid int) int64 {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(data)) {
-		if value, ok := strings.CutPrefix(line, "rchar: "); ok {
+		if value, ok := strings.CutPrefix(line, "wchar: "); ok {
 			n, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 			return n
 		}
