@@ -32,7 +32,7 @@ func Registry() []cli.Flag {
 		&cli.StringSliceFlag{Name: "tls-host", Usage: "speak TLS to `HOST` although it is a loopback host (repeatable)"},
 		&cli.StringFlag{Name: "registry-config", Usage: "credentials `FILE` in Docker's form, instead of Docker's and Helm's own"},
 		&cli.StringSliceFlag{Name: "registry-override", Usage: "read `UPSTREAM=CACHE`: what is named at one host or HOST/PATH from another, registry or chart repository (repeatable)"},
-		&cli.IntFlag{Name: "concurrency", Value: 4, Usage: "how many transfers run at the same time"},
+		&cli.IntFlag{Name: "concurrency", Value: 8, Usage: "how many transfers run at the same time"},
 		&cli.IntFlag{Name: "retry", Value: 5, Usage: "how often a request that may succeed later is made again"},
 		&cli.DurationFlag{Name: "max-retry-wait", Value: 2 * time.Minute, Usage: "the longest pause before that, also when a host asks for more"},
 		&cli.DurationFlag{Name: "idle-timeout", Value: time.Minute, Usage: "give a transfer up that makes no progress for so long"},
