@@ -22,8 +22,10 @@ var mayImport = map[string][]string{
 	"waybill/internal/tarball":           {},
 	"waybill/internal/disk":              {},
 	"waybill/internal/registrytest":      {},
+	"waybill/internal/netrc":             {},
+	"waybill/internal/credentials":       {"waybill/internal/files", "waybill/internal/ref"},
 	"waybill/bundle":                     {"waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
-	"waybill/registry":                   {"waybill/internal/beside", "waybill/internal/disk", "waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
+	"waybill/registry":                   {"waybill/internal/beside", "waybill/internal/credentials", "waybill/internal/disk", "waybill/internal/netrc", "waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
 	"waybill/charts/images":              {"waybill/internal/ref"},
 	"waybill/test/score":                 {"waybill/charts", "waybill/charts/images", "waybill/internal/ref"},
 	"waybill/charts":                     {"waybill/charts/images", "waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
@@ -55,7 +57,7 @@ var onlyIn = map[string][]string{
 	"github.com/go-git/":                   {"waybill/charts"},
 	"github.com/sigstore/":                 {"waybill/signing"},
 	"k8s.io/client-go/":                    {"waybill/charts", "waybill/rollout", "waybill/cmd/apply", "waybill/test/cluster", "waybill/test/node"},
-	"oras.land/oras-go/v2/registry/remote": {"waybill/registry"},
+	"oras.land/oras-go/v2/registry/remote": {"waybill/registry", "waybill/internal/credentials"},
 	"github.com/urfave/cli":                {"waybill/cmd/bundle", "waybill/cmd/apply", "waybill/internal/flags", "waybill/internal/script"},
 }
 

@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"sigs.k8s.io/yaml"
+
+	"waybill/internal/netrc"
 )
 
 // chartRepositories is what this machine knows of chart repositories: the
@@ -25,7 +27,7 @@ type chartRepositories struct {
 
 	mu      sync.Mutex
 	entries []chartRepository
-	logins  []netrcLogin
+	logins  []netrc.Login
 	loaded  bool
 	tls     map[string]*ownTLS // by the name of the entry
 }
@@ -49,7 +51,7 @@ func (e chartRepository) hasTLS() bool {
 
 func newChartRepositories(s Settings, hosts *hostRules) *chartRepositories {
 	return &chartRepositories{
-		hosts: hosts, helmFile: cmp.Or(s.Getenv("HELM_REPOSITORY_CONFIG"), helmFile(s, "repositories.yaml")),
+		hosts: hosts, helmFile: cmp.Or(s.Getenv("HELM_REPOSITORY_CONFIG"), s.places().HelmFile("repositories.yaml")),
 		netrcFile: netrcFile(s), tls: map[string]*ownTLS{},
 	}
 }
@@ -103,12 +105,12 @@ func (r *chartRepositories) access(repository *url.URL) (repositoryAccess, error
 		a.source = fmt.Sprintf("credentials from %s (%s)", r.helmFile, a.entry.Name)
 		return a, nil
 	}
-	login, found := findLogin(r.logins, repository.Hostname())
+	login, found := netrc.Find(r.logins, repository.Hostname())
 	switch {
 	case found && r.inTheClear(repository):
 		a.source = fmt.Sprintf("credentials from %s are not sent without TLS; --plain-http-host %s allows it", r.netrcFile, repository.Host)
 	case found:
-		a.username, a.password, a.source = login.user, login.password, "credentials from "+r.netrcFile
+		a.username, a.password, a.source = login.User, login.Password, "credentials from "+r.netrcFile
 	default:
 		a.source = r.nothing()
 	}
@@ -188,7 +190,7 @@ func (r *chartRepositories) load() error {
 	if data, err = readConfig(r.netrcFile); err != nil {
 		return fail(r.netrcFile, err)
 	}
-	r.entries, r.logins, r.loaded = file.Repositories, parseNetrc(string(data)), true
+	r.entries, r.logins, r.loaded = file.Repositories, netrc.Parse(string(data)), true
 	return nil
 }
 

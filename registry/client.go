@@ -12,6 +12,7 @@ import (
 
 	orasregistry "oras.land/oras-go/v2/registry"
 
+	"waybill/internal/credentials"
 	"waybill/internal/ref"
 )
 
@@ -78,6 +79,11 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
+// places are where logins are kept.
+func (s Settings) places() credentials.Places {
+	return credentials.Places{ConfigFile: s.ConfigFile, Home: s.Home, Getenv: s.Getenv}
+}
+
 // A Client opens locations. All requests of a run go through one, so that TLS,
 // credentials, retries and pauses are the same for every one of them. It is
 // safe for use at the same time.
@@ -87,7 +93,7 @@ type Client struct {
 	retry       *retryTransport
 	uploads     *uploadLimits
 	hosts       *hostRules
-	credentials *credentialStore
+	credentials *credentials.Store
 	charts      *chartRepositories
 	overrides   overrides
 
@@ -120,7 +126,7 @@ func NewClient(settings Settings) (*Client, error) {
 		retry:       transport,
 		uploads:     &uploadLimits{byHost: map[string]int64{}},
 		hosts:       hosts,
-		credentials: newCredentialStore(settings),
+		credentials: credentials.New(settings.places()),
 		charts:      newChartRepositories(settings, hosts),
 		overrides:   overrides,
 		repos:       map[string]*remoteClient{},
@@ -146,7 +152,7 @@ func (c *Client) repository(r ref.Reference) *remote.Repository {
 	defer c.mu.Unlock()
 	login := c.repos[r.Name()]
 	if login == nil {
-		login = c.newLogin(r.Host, auth.NewCache(), c.credentials.forRepository(r))
+		login = c.newLogin(r.Host, auth.NewCache(), c.credentials.ForRepository(r))
 		c.repos[r.Name()] = login
 	}
 	return &remote.Repository{

@@ -6,6 +6,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/errdef"
+
+	"waybill/internal/credentials"
 )
 
 // A LocationError reports a word that is no location, or one that leads nowhere.
@@ -117,17 +119,7 @@ func (e *DeniedError) Unwrap() error { return e.Err }
 
 // A CredentialsError reports a credentials file or helper that does not work.
 // Going on without a login would hide it.
-type CredentialsError struct {
-	Host   string
-	Source string // the file, or the helper program and the file that names it
-	Err    error
-}
-
-func (e *CredentialsError) Error() string {
-	return fmt.Sprintf("credentials for %s from %s: %v", e.Host, e.Source, e.Err)
-}
-
-func (e *CredentialsError) Unwrap() error { return e.Err }
+type CredentialsError = credentials.Error
 
 // An UnreachableError reports a host that gave no usable answer: no name, no
 // connection, no trust, no progress, too busy for as long as patience lasted, or

@@ -12,6 +12,7 @@ import (
 
 	orasregistry "oras.land/oras-go/v2/registry"
 
+	"waybill/internal/credentials"
 	"waybill/internal/ref"
 )
 
@@ -43,7 +44,7 @@ func (c *Client) Login(ctx context.Context, name string, login Login) (Stored, e
 	if stored.Checked, err = c.try(ctx, r, login); err != nil {
 		return stored, err
 	}
-	stored.Place, stored.Plain, err = c.credentials.put(ctx, stored.Registry, auth.Credential{Username: login.Username, Password: login.Password})
+	stored.Place, stored.Plain, err = c.credentials.Put(ctx, stored.Registry, auth.Credential{Username: login.Username, Password: login.Password})
 	return stored, err
 }
 
@@ -63,10 +64,10 @@ func (c *Client) Logout(ctx context.Context, name string) (Removed, error) {
 		return Removed{}, err
 	}
 	removed := Removed{Registry: strings.TrimSuffix(r.Name(), "/")}
-	if removed.Places, err = c.credentials.remove(ctx, removed.Registry); err != nil {
+	if removed.Places, err = c.credentials.Remove(ctx, removed.Registry); err != nil {
 		return removed, err
 	}
-	left, err := newCredentialStore(c.settings).where(ctx, removed.Registry)
+	left, err := credentials.New(c.settings.places()).Where(ctx, removed.Registry)
 	removed.Left = left
 	return removed, err
 }
@@ -77,7 +78,7 @@ func (c *Client) try(ctx context.Context, r ref.Reference, login Login) (bool, e
 	c.hosts.name(r.Host)
 	wanted := false
 	client := c.newLogin(r.Host, nil, func(_ context.Context, host string) (auth.Credential, error) {
-		if host != r.Host && !(isHub(host) && isHub(r.Host)) {
+		if host != r.Host && !(credentials.IsHub(host) && credentials.IsHub(r.Host)) {
 			return auth.EmptyCredential, nil
 		}
 		wanted = true
@@ -101,7 +102,7 @@ func parseRegistryName(s string) (ref.Reference, error) {
 		return ref.Reference{}, &LocationError{Input: input, Reason: reason, Meant: meant}
 	}
 	rest := strings.TrimPrefix(s, schemeRegistry)
-	if bare, ok := withoutScheme(rest); ok {
+	if bare, ok := credentials.WithoutScheme(rest); ok {
 		rest = bare
 	}
 	rest = strings.TrimRight(rest, "/")
@@ -117,7 +118,7 @@ func parseRegistryName(s string) (ref.Reference, error) {
 		return fail(s, "has a tag or digest where a registry is wanted", "")
 	}
 	r.Repository = path
-	if isHub(host) {
+	if credentials.IsHub(host) {
 		r.Host = "docker.io"
 	}
 	return r, nil

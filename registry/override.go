@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"waybill/internal/credentials"
 	"waybill/internal/ref"
 )
 
@@ -164,7 +165,7 @@ func (all overrides) address(u *url.URL, hosts *hostRules) *url.URL {
 // port of TLS need not be said.
 func sameHost(host string) string {
 	host = strings.TrimSuffix(strings.ToLower(host), ":443")
-	if isHub(host) {
+	if credentials.IsHub(host) {
 		return "docker.io"
 	}
 	return host

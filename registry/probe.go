@@ -201,7 +201,7 @@ func (p *remotePlace) probe(ctx context.Context) (*Target, error) {
 		u.cancel(ctx)
 		return nil, nil
 	}
-	target := &Target{Host: p.ref.Host, Repository: p.ref.Repository, Credentials: p.client.credentials.source(p.ref.Name())}
+	target := &Target{Host: p.ref.Host, Repository: p.ref.Repository, Credentials: p.client.credentials.Source(p.ref.Name())}
 	var answer *errcode.ErrorResponse
 	switch {
 	case errors.As(err, &answer) && (answer.StatusCode == http.StatusBadRequest || hasCode(answer, errcode.ErrorCodeNameInvalid)):
@@ -228,7 +228,7 @@ func (p *remotePlace) probe(ctx context.Context) (*Target, error) {
 // whoseFault says what a 401 means: some registries answer it where a repository
 // isn't there. A login that the registry itself takes is not the matter.
 func (p *remotePlace) whoseFault(ctx context.Context) TargetState {
-	if !p.client.credentials.knows(p.ref.Name()) {
+	if !p.client.credentials.Knows(p.ref.Name()) {
 		return TargetLogin
 	}
 	resp, err := p.ping(ctx) //nolint:bodyclose // drained below

@@ -104,14 +104,14 @@ func (q asked) named() string {
 
 // loggedIn says whether a login was there to be refused.
 func (c *Client) loggedIn(q asked) bool {
-	return q.sent || q.login == "" && c.credentials.knows(q.account)
+	return q.sent || q.login == "" && c.credentials.Knows(q.account)
 }
 
 func (c *Client) loginSource(q asked) string {
 	if q.login != "" {
 		return q.login
 	}
-	return c.credentials.source(q.account)
+	return c.credentials.Source(q.account)
 }
 
 // isOurs says whether an error needs no translation any more.

@@ -52,17 +52,22 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	var perr *fs.PathError
-	if errors.As(e.Err, &perr) {
-		return fmt.Sprintf("reading %q: %v", e.Path, perr.Err)
-	}
-	return fmt.Sprintf("reading %q: %v", e.Path, e.Err)
+	return fmt.Sprintf("reading %q: %v", e.Path, PlainError(e.Err))
 }
 
 func (e *Error) Unwrap() error { return e.Err }
 
 // UsageHint returns "": the message says which file it is.
 func (e *Error) UsageHint() string { return "" }
+
+// PlainError leaves out act and path, which the caller says.
+func PlainError(err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}
 
 // Write writes a file beside its place and renames it there, so that a
 // half-written one is never seen. What an earlier Write left that was killed is

@@ -1,20 +1,23 @@
-package registry
+// Package netrc reads the files in which curl and git keep logins for hosts. It
+// knows how they are written, and neither where they are nor who may be told a
+// login. Try [Parse] first.
+package netrc
 
 import "strings"
 
-// netrcLogin is a machine of a netrc file.
-type netrcLogin struct{ machine, user, password string }
+// A Login is a machine of a netrc file.
+type Login struct{ Machine, User, Password string }
 
-// parseNetrc reads a netrc file as curl and git do: words apart by white space,
+// Parse reads a netrc file as curl and git do: words apart by white space,
 // in double quotes where they hold some, a # at the start of a word begins a
 // comment. Macros are skipped. What is no netrc gives no logins.
 //
 // The entry default is not read. It would give a login to whatever host a
 // release file names.
-func parseNetrc(text string) []netrcLogin {
-	var all []netrcLogin
-	var current *netrcLogin // nil before the first machine and in default
-	words := netrcWords(text)
+func Parse(text string) []Login {
+	var all []Login
+	var current *Login // nil before the first machine and in default
+	words := splitWords(text)
 	for len(words) > 0 {
 		key := words[0]
 		words = words[1:]
@@ -28,15 +31,15 @@ func parseNetrc(text string) []netrcLogin {
 		value := words[0]
 		switch key {
 		case "machine":
-			all = append(all, netrcLogin{machine: value})
+			all = append(all, Login{Machine: value})
 			current = &all[len(all)-1]
 		case "login":
 			if current != nil {
-				current.user = value
+				current.User = value
 			}
 		case "password":
 			if current != nil {
-				current.password = value
+				current.Password = value
 			}
 		case "account":
 		default:
@@ -47,9 +50,9 @@ func parseNetrc(text string) []netrcLogin {
 	return all
 }
 
-// netrcWords splits the text, leaving out comments and macros. A macro ends at
+// splitWords splits the text, leaving out comments and macros. A macro ends at
 // an empty line.
-func netrcWords(text string) []string {
+func splitWords(text string) []string {
 	var words []string
 	macro := false
 	for line := range strings.Lines(text) {
@@ -94,12 +97,12 @@ func nextWord(line string) (word, rest string) {
 	return b.String(), ""
 }
 
-// findLogin gives the first login for a host; netrc knows no ports.
-func findLogin(all []netrcLogin, host string) (netrcLogin, bool) {
+// Find gives the first login for a host; netrc knows no ports.
+func Find(all []Login, host string) (Login, bool) {
 	for _, login := range all {
-		if strings.EqualFold(login.machine, host) && (login.user != "" || login.password != "") {
+		if strings.EqualFold(login.Machine, host) && (login.User != "" || login.Password != "") {
 			return login, true
 		}
 	}
-	return netrcLogin{}, false
+	return Login{}, false
 }

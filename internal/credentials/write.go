@@ -1,4 +1,4 @@
-package registry
+package credentials
 
 import (
 	"context"
@@ -9,14 +9,16 @@ import (
 	"strings"
 
 	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/credentials"
+	orascredentials "oras.land/oras-go/v2/registry/remote/credentials"
+
+	"waybill/internal/files"
 )
 
 // file is the one that logins are written to: the one that was asked for, else
 // Docker's.
-func (c *credentialStore) file() (string, error) {
+func (c *Store) file() (string, error) {
 	if len(c.files) == 0 {
-		return "", &CredentialsError{Host: "registries", Source: "no file", Err: errors.New("neither a home folder nor DOCKER_CONFIG says where logins are kept; name a file with --registry-config")}
+		return "", &Error{Host: "registries", Source: "no file", Err: errors.New("neither a home folder nor DOCKER_CONFIG says where logins are kept; name a file with --registry-config")}
 	}
 	path := c.files[0]
 	if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -25,26 +27,26 @@ func (c *credentialStore) file() (string, error) {
 	return path, nil
 }
 
-// put stores a login for HOST or HOST/PATH under the key that docker login
+// Put stores a login for HOST or HOST/PATH under the key that docker login
 // uses, in the helper that the file has for it, else in the file.
-func (c *credentialStore) put(ctx context.Context, name string, cred auth.Credential) (place string, plain bool, err error) {
+func (c *Store) Put(ctx context.Context, name string, cred auth.Credential) (place string, plain bool, err error) {
 	file, err := c.file()
 	if err != nil {
 		return "", false, err
 	}
 	config, err := c.load(file)
 	if err != nil {
-		return "", false, &CredentialsError{Host: name, Source: file, Err: err}
+		return "", false, &Error{Host: name, Source: file, Err: err}
 	}
 	key, helper := config.keyAndHelper(name)
-	inFile, err := credentials.NewFileStore(file)
+	inFile, err := orascredentials.NewFileStore(file)
 	if err != nil {
-		return "", false, &CredentialsError{Host: name, Source: file, Err: plainPathError(err)}
+		return "", false, &Error{Host: name, Source: file, Err: files.PlainError(err)}
 	}
 	if helper != "" {
 		place = helperPlace(helper, file)
-		if err := credentials.NewNativeStore(helper).Put(ctx, key, cred); err != nil {
-			return place, false, &CredentialsError{Host: name, Source: place, Err: withoutSecret(err, cred.Password)}
+		if err := orascredentials.NewNativeStore(helper).Put(ctx, key, cred); err != nil {
+			return place, false, &Error{Host: name, Source: place, Err: withoutSecret(err, cred.Password)}
 		}
 		cred = auth.EmptyCredential // an empty entry says that the helper has one
 	} else {
@@ -52,20 +54,20 @@ func (c *credentialStore) put(ctx context.Context, name string, cred auth.Creden
 	}
 	defer c.forget()
 	if err := inFile.Put(ctx, key, cred); err != nil {
-		return place, plain, &CredentialsError{Host: name, Source: file, Err: plainPathError(err)}
+		return place, plain, &Error{Host: name, Source: file, Err: files.PlainError(err)}
 	}
 	return place, plain, nil
 }
 
-// remove forgets the logins for exactly this HOST or HOST/PATH.
-func (c *credentialStore) remove(ctx context.Context, name string) ([]string, error) {
+// Remove forgets the logins for exactly this HOST or HOST/PATH.
+func (c *Store) Remove(ctx context.Context, name string) ([]string, error) {
 	file, err := c.file()
 	if err != nil {
 		return nil, err
 	}
 	config, err := c.load(file)
 	if err != nil {
-		return nil, &CredentialsError{Host: name, Source: file, Err: err}
+		return nil, &Error{Host: name, Source: file, Err: err}
 	}
 	defer c.forget()
 	var places []string
@@ -80,10 +82,10 @@ func (c *credentialStore) remove(ctx context.Context, name string) ([]string, er
 	return slices.Compact(places), nil
 }
 
-func (c *credentialStore) removeKey(ctx context.Context, config *configFile, file, key string) (places []string, err error) {
+func (c *Store) removeKey(ctx context.Context, config *configFile, file, key string) (places []string, err error) {
 	if helper := config.helper(key); helper != "" {
-		place, store := helperPlace(helper, file), credentials.NewNativeStore(helper)
-		fail := func(err error) error { return &CredentialsError{Host: key, Source: place, Err: err} }
+		place, store := helperPlace(helper, file), orascredentials.NewNativeStore(helper)
+		fail := func(err error) error { return &Error{Host: key, Source: place, Err: err} }
 		cred, err := store.Get(ctx, key)
 		if err != nil {
 			return nil, fail(err)
@@ -99,12 +101,12 @@ func (c *credentialStore) removeKey(ctx context.Context, config *configFile, fil
 	if !listed {
 		return places, nil
 	}
-	inFile, err := credentials.NewFileStore(file)
+	inFile, err := orascredentials.NewFileStore(file)
 	if err == nil {
 		err = inFile.Delete(ctx, key)
 	}
 	if err != nil {
-		return places, &CredentialsError{Host: key, Source: file, Err: plainPathError(err)}
+		return places, &Error{Host: key, Source: file, Err: files.PlainError(err)}
 	}
 	if entry != (configEntry{}) {
 		places = append(places, file)
@@ -112,8 +114,8 @@ func (c *credentialStore) removeKey(ctx context.Context, config *configFile, fil
 	return places, nil
 }
 
-// where says where a login for a registry is found; "" for nowhere.
-func (c *credentialStore) where(ctx context.Context, name string) (string, error) {
+// Where says where a login for a registry is found; "" for nowhere.
+func (c *Store) Where(ctx context.Context, name string) (string, error) {
 	if _, err := c.find(ctx, name); err != nil {
 		return "", err
 	}
@@ -123,7 +125,7 @@ func (c *credentialStore) where(ctx context.Context, name string) (string, error
 }
 
 // forget reads the files anew next time.
-func (c *credentialStore) forget() {
+func (c *Store) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.loaded)
@@ -153,7 +155,7 @@ func (f *configFile) helper(key string) string {
 func (f *configFile) keys(name string) []string {
 	keys := spellings(name)
 	for key := range f.Auths {
-		if bare, ok := withoutScheme(key); ok && slices.Contains(keys, bare) {
+		if bare, ok := WithoutScheme(key); ok && slices.Contains(keys, bare) {
 			keys = append(keys, key)
 		}
 	}

@@ -1,4 +1,10 @@
-package registry
+// Package credentials looks up the logins that docker login and helm registry
+// login keep on this machine, in files and in the helper programs that the files
+// name, and keeps and removes them there.
+//
+// It asks no registry, and knows none but the Hub, which has several names. Try
+// [New] first.
+package credentials
 
 import (
 	"context"
@@ -15,17 +21,31 @@ import (
 	"sync"
 
 	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/credentials"
+	orascredentials "oras.land/oras-go/v2/registry/remote/credentials"
 
+	"waybill/internal/files"
 	"waybill/internal/ref"
 )
 
-// credentialStore looks up logins in the files that docker login and helm
-// registry login write. Order: --registry-config alone when given; else Docker's
-// file, then Helm's. In each, the longest prefix of host/path first, and for
-// each prefix the helper of that name, the entry in the file, then the file's
-// credsStore.
-type credentialStore struct {
+// Places say where credentials files are looked for.
+type Places struct {
+	ConfigFile string              // looked into alone; empty: Docker's and Helm's files are
+	Home       string              // the user's home folder; empty: none are looked for there
+	Getenv     func(string) string // the environment: DOCKER_CONFIG and HELM_*; nil: empty
+}
+
+func (p Places) getenv(name string) string {
+	if p.Getenv == nil {
+		return ""
+	}
+	return p.Getenv(name)
+}
+
+// A Store looks up logins in the files that docker login and helm registry login
+// write. Order: [Places].ConfigFile alone when given; else Docker's file, then
+// Helm's. In each, the longest prefix of host/path first, and for each prefix the
+// helper of that name, the entry in the file, then the file's credsStore.
+type Store struct {
 	files []string
 
 	mu     sync.Mutex
@@ -48,13 +68,14 @@ type configEntry struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-func newCredentialStore(s Settings) *credentialStore {
-	store := &credentialStore{loaded: map[string]*configFile{}, used: map[string]string{}}
-	if s.ConfigFile != "" {
-		store.files = []string{s.ConfigFile}
+// New is the store of the files at places; each is read when it is first asked for.
+func New(p Places) *Store {
+	store := &Store{loaded: map[string]*configFile{}, used: map[string]string{}}
+	if p.ConfigFile != "" {
+		store.files = []string{p.ConfigFile}
 		return store
 	}
-	for _, file := range []string{dockerConfig(s), helmConfig(s)} {
+	for _, file := range []string{p.dockerConfig(), p.helmConfig()} {
 		if file != "" {
 			store.files = append(store.files, file)
 		}
@@ -63,60 +84,60 @@ func newCredentialStore(s Settings) *credentialStore {
 }
 
 // dockerConfig is where docker login writes.
-func dockerConfig(s Settings) string {
-	if dir := s.Getenv("DOCKER_CONFIG"); dir != "" {
+func (p Places) dockerConfig() string {
+	if dir := p.getenv("DOCKER_CONFIG"); dir != "" {
 		return filepath.Join(dir, "config.json")
 	}
-	if s.Home == "" {
+	if p.Home == "" {
 		return ""
 	}
-	return filepath.Join(s.Home, ".docker", "config.json")
+	return filepath.Join(p.Home, ".docker", "config.json")
 }
 
 // helmConfig is where helm registry login writes.
-func helmConfig(s Settings) string {
-	if file := s.Getenv("HELM_REGISTRY_CONFIG"); file != "" {
+func (p Places) helmConfig() string {
+	if file := p.getenv("HELM_REGISTRY_CONFIG"); file != "" {
 		return file
 	}
-	return helmFile(s, "registry/config.json")
+	return p.HelmFile("registry/config.json")
 }
 
-// helmFile is a file in Helm's configuration folder, "" when nothing says where
+// HelmFile is a file in Helm's configuration folder, "" when nothing says where
 // that is.
-func helmFile(s Settings, name string) string {
-	if dir := s.Getenv("HELM_CONFIG_HOME"); dir != "" {
+func (p Places) HelmFile(name string) string {
+	if dir := p.getenv("HELM_CONFIG_HOME"); dir != "" {
 		return filepath.Join(dir, name)
 	}
-	if dir := s.Getenv("XDG_CONFIG_HOME"); dir != "" {
+	if dir := p.getenv("XDG_CONFIG_HOME"); dir != "" {
 		return filepath.Join(dir, "helm", name)
 	}
 	switch {
 	case runtime.GOOS == "windows":
-		if dir := s.Getenv("APPDATA"); dir != "" {
+		if dir := p.getenv("APPDATA"); dir != "" {
 			return filepath.Join(dir, "helm", name)
 		}
 		return ""
-	case s.Home == "":
+	case p.Home == "":
 		return ""
 	case runtime.GOOS == "darwin":
-		return filepath.Join(s.Home, "Library", "Preferences", "helm", name)
+		return filepath.Join(p.Home, "Library", "Preferences", "helm", name)
 	}
-	return filepath.Join(s.Home, ".config", "helm", name)
+	return filepath.Join(p.Home, ".config", "helm", name)
 }
 
-// forRepository is the look-up for one repository. Whatever other host a request
+// ForRepository is the look-up for one repository. Whatever other host a request
 // of its ends up at, as the registry says, gets no login.
-func (c *credentialStore) forRepository(r ref.Reference) auth.CredentialFunc {
+func (c *Store) ForRepository(r ref.Reference) auth.CredentialFunc {
 	return func(ctx context.Context, host string) (auth.Credential, error) {
-		if host != r.Host && !(isHub(host) && isHub(r.Host)) {
+		if host != r.Host && !(IsHub(host) && IsHub(r.Host)) {
 			return auth.EmptyCredential, nil
 		}
 		return c.find(ctx, r.Name())
 	}
 }
 
-// source says where the login for HOST/PATH came from, in words for a message.
-func (c *credentialStore) source(name string) string {
+// Source says where the login for HOST/PATH came from, in words for a message.
+func (c *Store) Source(name string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if source, ok := c.used[name]; ok {
@@ -128,8 +149,8 @@ func (c *credentialStore) source(name string) string {
 	return "no credentials in " + strings.Join(c.files, " or ")
 }
 
-// knows says whether a login for HOST/PATH was found.
-func (c *credentialStore) knows(name string) bool {
+// Knows says whether a login for HOST/PATH was found.
+func (c *Store) Knows(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, ok := c.used[name]
@@ -137,18 +158,18 @@ func (c *credentialStore) knows(name string) bool {
 }
 
 // find looks for the login for HOST/PATH.
-func (c *credentialStore) find(ctx context.Context, name string) (auth.Credential, error) {
+func (c *Store) find(ctx context.Context, name string) (auth.Credential, error) {
 	for _, file := range c.files {
 		config, err := c.load(file)
 		if err != nil {
-			return auth.EmptyCredential, &CredentialsError{Host: name, Source: file, Err: err}
+			return auth.EmptyCredential, &Error{Host: name, Source: file, Err: err}
 		}
 		cred, source, err := config.find(ctx, file, name)
 		if err != nil {
-			return auth.EmptyCredential, &CredentialsError{Host: name, Source: source, Err: err}
+			return auth.EmptyCredential, &Error{Host: name, Source: source, Err: err}
 		}
 		if isHalf(cred) {
-			return auth.EmptyCredential, &CredentialsError{Host: name, Source: source, Err: errors.New("there is only one of user and password")}
+			return auth.EmptyCredential, &Error{Host: name, Source: source, Err: errors.New("there is only one of user and password")}
 		}
 		if cred != auth.EmptyCredential {
 			c.mu.Lock()
@@ -166,7 +187,7 @@ func isHalf(cred auth.Credential) bool {
 }
 
 // load reads a file once. One that isn't there has no logins.
-func (c *credentialStore) load(file string) (*configFile, error) {
+func (c *Store) load(file string) (*configFile, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if config := c.loaded[file]; config != nil {
@@ -177,7 +198,7 @@ func (c *credentialStore) load(file string) (*configFile, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, plainPathError(err)
+		return nil, files.PlainError(err)
 	case len(data) > 0:
 		if err := json.Unmarshal(data, config); err != nil {
 			return nil, errors.New("the file is not JSON as docker login writes it") // the decoder's words may quote a secret
@@ -227,7 +248,7 @@ func (f *configFile) entry(prefix string) (configEntry, string, bool) {
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
-		if bare, ok := withoutScheme(key); ok && bare == prefix {
+		if bare, ok := WithoutScheme(key); ok && bare == prefix {
 			return f.Auths[key], key, true
 		}
 	}
@@ -251,7 +272,7 @@ func (e configEntry) credential() (auth.Credential, error) {
 // askHelper runs docker-credential-HELPER. That it knows nothing is no error,
 // that it fails is one.
 func askHelper(ctx context.Context, helper, file, key string) (auth.Credential, string, error) {
-	cred, err := credentials.NewNativeStore(helper).Get(ctx, key)
+	cred, err := orascredentials.NewNativeStore(helper).Get(ctx, key)
 	return cred, helperPlace(helper, file), err
 }
 
@@ -273,12 +294,13 @@ func hubNames() []string {
 	return []string{"https://index.docker.io/v1/", "docker.io", "index.docker.io", "registry-1.docker.io"}
 }
 
-func isHub(host string) bool { return slices.Contains(hubNames()[1:], host) }
+// IsHub says whether a host is one of the names of the Hub.
+func IsHub(host string) bool { return slices.Contains(hubNames()[1:], host) }
 
 // spellings are the keys a prefix may be stored under.
 func spellings(prefix string) []string {
 	host, path, hasPath := strings.Cut(prefix, "/")
-	if !isHub(host) {
+	if !IsHub(host) {
 		return []string{prefix}
 	}
 	if !hasPath {
@@ -291,8 +313,8 @@ func spellings(prefix string) []string {
 	return all
 }
 
-// withoutScheme takes https:// and the API's version off an old key.
-func withoutScheme(key string) (string, bool) {
+// WithoutScheme takes https:// and the API's version off an old key.
+func WithoutScheme(key string) (string, bool) {
 	rest, ok := strings.CutPrefix(key, "https://")
 	if !ok {
 		rest, ok = strings.CutPrefix(key, "http://")
@@ -303,3 +325,17 @@ func withoutScheme(key string) (string, bool) {
 	}
 	return rest, ok
 }
+
+// An Error reports a credentials file or helper that does not work. Going on
+// without a login would hide it.
+type Error struct {
+	Host   string
+	Source string // the file, or the helper program and the file that names it
+	Err    error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("credentials for %s from %s: %v", e.Host, e.Source, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
