@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"waybill/internal/disk":              {},
 	"waybill/internal/registrytest":      {},
 	"waybill/internal/netrc":             {},
+	"waybill/internal/htpasswd":          {},
 	"waybill/internal/credentials":       {"waybill/internal/files", "waybill/internal/ref"},
 	"waybill/bundle":                     {"waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
 	"waybill/registry":                   {"waybill/internal/beside", "waybill/internal/credentials", "waybill/internal/disk", "waybill/internal/netrc", "waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},

@@ -20,7 +20,7 @@ import (
 // over one layout folder, which takes pushes. It answers the whole API of the
 // distribution specification, referrers, tag lists by pages and byte ranges
 // included. It is safe for use at the same time, also beside other writers of
-// the same folder.
+// the same folder. Who may use it is for a handler around it to ask.
 //
 // Repositories and tags are the names in index.json: [nameEntry]'s rules are in
 // docs/format.md, "Names as a registry". Blobs, manifests by digest, and all that
@@ -30,10 +30,8 @@ type Server struct {
 	handler http.Handler
 }
 
-// ServerOptions are the options of [NewServer]. The zero value serves everybody.
+// ServerOptions are the options of [NewServer].
 type ServerOptions struct {
-	// Logins are who may read and write; nil lets everybody.
-	Logins *Logins
 	// OnPush is called after a tag was set; nil for nobody. It may be called at
 	// the same time.
 	OnPush func(repository, tag string, d digest.Digest)
@@ -61,11 +59,7 @@ func NewServer(l Location, opts ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	backend := newServeBackend(s)
-	handler := http.Handler(&serveHTTP{store: s, next: ociserver.New(backend, nil)})
-	if opts.Logins != nil {
-		handler = opts.Logins.guard(handler)
-	}
-	return &Server{store: s, handler: handler}, nil
+	return &Server{store: s, handler: &serveHTTP{store: s, next: ociserver.New(backend, nil)}}, nil
 }
 
 // ServeHTTP answers one request.

@@ -18,7 +18,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/crypto/bcrypt"
 
 	"waybill/internal/registrytest"
 	"waybill/registry"
@@ -506,53 +505,6 @@ func TestServeParallelPushes(t *testing.T) {
 		t.Error(diff)
 	}
 	leftOver(t, dir)
-}
-
-// A folder with a login is open to nobody else.
-func TestServeLogins(t *testing.T) {
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	logins, err := registry.ParseLogins([]byte("# who may\n\nme:" + string(hash) + "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, reg := serve(t, filepath.Join(t.TempDir(), "mirror"), registry.ServerOptions{Logins: logins})
-	for _, tc := range []struct {
-		user, password string
-		want           int
-	}{{"", "", 401}, {"me", "secret", 200}, {"me", "secret", 200}, {"me", "wrong", 401}, {"you", "secret", 401}, {"", "secret", 401}} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, reg.URL+"/v2/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if tc.user+tc.password != "" {
-			req.SetBasicAuth(tc.user, tc.password)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != tc.want || tc.want == 401 && !strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Basic ") {
-			t.Errorf("%s with %q: %d, want %d", tc.user, tc.password, resp.StatusCode, tc.want)
-		}
-	}
-}
-
-func TestParseLoginsRefuses(t *testing.T) {
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{
-		"nobody": "# none\n", "no hash": "me\n", "no name": ":" + string(hash), "another hash": "me:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", "twice": "me:" + string(hash) + "\nme:" + string(hash),
-	} {
-		if _, err := registry.ParseLogins([]byte(text)); err == nil || strings.Contains(err.Error(), "5en6G6") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
 }
 
 // What can't be served is said before anybody asks.

@@ -17,6 +17,7 @@ import (
 	"waybill/internal/door"
 	"waybill/internal/files"
 	"waybill/internal/flags"
+	"waybill/internal/htpasswd"
 	"waybill/internal/ui"
 	"waybill/registry"
 	"waybill/signing"
@@ -60,8 +61,8 @@ policy, 6 content corrupt, or a delta without its base.`,
 type serveOptions struct {
 	loc    registry.Location
 	listen string
-	tls    *tls.Config // nil: plain HTTP
-	logins *registry.Logins
+	tls    *tls.Config      // nil: plain HTTP
+	logins *htpasswd.Logins // nil: everybody may read and write
 	policy *signing.Policy
 	form   flags.Form
 }
@@ -111,7 +112,7 @@ func serverTLS(cert, key string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
 }
 
-func readLogins(path string) (*registry.Logins, error) {
+func readLogins(path string) (*htpasswd.Logins, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -119,7 +120,7 @@ func readLogins(path string) (*registry.Logins, error) {
 	if err != nil {
 		return nil, err
 	}
-	logins, err := registry.ParseLogins(data)
+	logins, err := htpasswd.Parse(data)
 	if err != nil {
 		return nil, flags.Usagef("--htpasswd %q: %v", path, err)
 	}
@@ -163,7 +164,6 @@ func (e *servedDeltaError) Hint() string {
 
 func runServe(ctx context.Context, opts serveOptions, out io.Writer, talk *ui.Talk) (err error) {
 	server, err := registry.NewServer(opts.loc, registry.ServerOptions{
-		Logins: opts.logins,
 		OnPush: func(repository, tag string, d digest.Digest) { talk.Sayf("pushed %s:%s, %s", repository, tag, d) },
 	})
 	if delta, ok := errors.AsType[*registry.DeltaError](err); ok {
@@ -191,7 +191,11 @@ func runServe(ctx context.Context, opts serveOptions, out io.Writer, talk *ui.Ta
 	if err := printServed(out, opts, listener.Addr().String(), server.ReadOnly(), tags); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	return serveUntilDone(ctx, server, listener, opts.tls, talk)
+	handler := http.Handler(server)
+	if opts.logins != nil {
+		handler = opts.logins.Guard(server)
+	}
+	return serveUntilDone(ctx, handler, listener, opts.tls, talk)
 }
 
 // examineServed holds every root against the policy, and says of each bundle

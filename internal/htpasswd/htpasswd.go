@@ -1,4 +1,7 @@
-package registry
+// Package htpasswd asks for a login before a server's answers, with the names and
+// passwords of a file that htpasswd writes. It knows nothing of what is served,
+// except that refusals are in a registry's words. Try [Parse] first.
+package htpasswd
 
 import (
 	"bufio"
@@ -15,8 +18,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// Logins are the names and passwords that a [Server] takes, as `htpasswd -B`
-// writes them.
+// Logins are names and passwords as `htpasswd -B` writes them.
 type Logins struct {
 	hashes map[string][]byte // bcrypt, by name
 	nobody []byte            // compared with when the name is not known, so that both take as long
@@ -26,9 +28,9 @@ type Logins struct {
 	known map[[sha256.Size]byte]bool // what was accepted before: bcrypt is slow on purpose
 }
 
-// ParseLogins reads lines of NAME:HASH; lines that are empty or begin with # say
+// Parse reads lines of NAME:HASH; lines that are empty or begin with # say
 // nothing. Hashes other than bcrypt's are an error that names the line.
-func ParseLogins(data []byte) (*Logins, error) {
+func Parse(data []byte) (*Logins, error) {
 	l := &Logins{hashes: map[string][]byte{}, known: map[[sha256.Size]byte]bool{}}
 	cost := bcrypt.MinCost
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -65,8 +67,8 @@ func ParseLogins(data []byte) (*Logins, error) {
 	return l, err
 }
 
-// guard lets through requests with a login that is known.
-func (l *Logins) guard(next http.Handler) http.Handler {
+// Guard lets through requests with a login that is known.
+func (l *Logins) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, password, ok := r.BasicAuth()
 		if !ok || !l.accept(name, password) {
