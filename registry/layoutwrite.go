@@ -84,6 +84,10 @@ func (t *layoutTarget) sweep() error {
 	return nil
 }
 
+func globEscape(path string) string {
+	return strings.NewReplacer(`*`, `[*]`, `?`, `[?]`, `[`, `[[]`).Replace(path)
+}
+
 // isFresh says whether a folder has nothing in it but the beginnings of a
 // layout, from a writer that is at work or was interrupted.
 func isFresh(path string) bool {
@@ -103,6 +107,14 @@ func isFresh(path string) bool {
 
 func writeWhole(path string, data []byte) error {
 	return writeBeside(path, func(w io.Writer) error { _, err := w.Write(data); return err })
+}
+
+// removeFile removes a file that may be gone already.
+func removeFile(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // commit merges the entries into the index.json that is there now, under the

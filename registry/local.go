@@ -27,6 +27,9 @@ type blobFile interface {
 	io.ReaderAt
 }
 
+// octetStream is the type of a blob of which a store knows no other.
+const octetStream = "application/octet-stream"
+
 // localPlace is an OCI image layout that is read, from whatever store.
 type localPlace struct {
 	place string // printed

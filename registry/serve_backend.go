@@ -16,8 +16,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-const octetStream = "application/octet-stream"
-
 // serveBackend is a [store] in the words of ociregistry. What is not in it is
 // not supported: deleting blobs, which other manifests may need.
 type serveBackend struct {

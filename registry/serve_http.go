@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"mime"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -206,12 +205,4 @@ func (h *serveHTTP) referrers(w http.ResponseWriter, r *http.Request, subject di
 	}
 	w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
 	_ = json.NewEncoder(w).Encode(list)
-}
-
-// removeFile removes a file that may be gone already.
-func removeFile(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

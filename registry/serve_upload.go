@@ -45,10 +45,6 @@ func newUploads(dir string) (*uploads, error) {
 	return &uploads{dir: dir, open: map[string]*upload{}}, nil
 }
 
-func globEscape(path string) string {
-	return strings.NewReplacer(`*`, `[*]`, `?`, `[?]`, `[`, `[[]`).Replace(path)
-}
-
 // begin opens a new upload.
 func (u *uploads) begin(repository string) (*upload, error) {
 	up := &upload{all: u, repository: repository, hash: digest.SHA256.Hash(), used: time.Now()}

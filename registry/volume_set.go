@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -263,4 +264,29 @@ func (v *volume) checkContents() error {
 		}
 	}
 	return nil
+}
+
+func (s *Source) volumeSet() (*volumeSet, error) {
+	if p, ok := s.place.(*localPlace); ok {
+		if set := setIn(p.blobs); set != nil {
+			return set, nil
+		}
+	}
+	return nil, &LocationError{Input: s.Location.String(), Reason: "is no volume of an archive"}
+}
+
+// setIn is the set of volumes that a store is, or begins with; nil for none.
+func setIn(blobs blobStore) *volumeSet {
+	switch b := blobs.(type) {
+	case *volumeSet:
+		return b
+	case layered:
+		return setIn(b.first)
+	}
+	return nil
+}
+
+// piecesAtHand are the pieces of a blob that are in volumes which are there.
+func (s *volumeSet) piecesAtHand(d digest.Digest) []volumePart {
+	return slices.DeleteFunc(slices.Clone(s.cut[d]), func(p volumePart) bool { return s.volumes[p.Volume-1] == nil })
 }
