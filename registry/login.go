@@ -78,7 +78,7 @@ func (c *Client) try(ctx context.Context, r ref.Reference, login Login) (bool, e
 	c.hosts.name(r.Host)
 	wanted := false
 	client := c.newLogin(r.Host, nil, func(_ context.Context, host string) (auth.Credential, error) {
-		if host != r.Host && !(credentials.IsHub(host) && credentials.IsHub(r.Host)) {
+		if !credentials.MayHave(r, host) {
 			return auth.EmptyCredential, nil
 		}
 		wanted = true

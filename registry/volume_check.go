@@ -114,15 +114,21 @@ func (v *volume) hash(ctx context.Context, at span, want digest.Digest, onBytes 
 
 // checkPiece holds one piece against its checksum.
 func (v *volume) checkPiece(p volumePart) error {
+	at, sum, err := v.findPiece(p)
+	if err != nil {
+		return err
+	}
+	return v.hash(context.Background(), at, sum, func(int) {})
+}
+
+// findPiece is where a piece lies in its volume, and its checksum.
+func (v *volume) findPiece(p volumePart) (span, digest.Digest, error) {
 	sums, err := v.pieceSums()
 	if err != nil {
-		return err
+		return span{}, "", err
 	}
 	at, err := v.blobs.entry(p.entry())
-	if err != nil {
-		return err
-	}
-	return v.hash(context.Background(), at, sums[p.entry()], func(int) {})
+	return at, sums[p.entry()], err
 }
 
 // tellingReader ends with its context and says how much was read.

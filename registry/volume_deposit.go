@@ -158,15 +158,11 @@ func (d *depositing) piece(ctx context.Context, p volumePart) error {
 		}
 		return err
 	}
-	sums, err := v.pieceSums()
+	at, sum, err := v.findPiece(p)
 	if err != nil {
 		return err
 	}
-	at, err := v.blobs.entry(p.entry())
-	if err != nil {
-		return err
-	}
-	desc := describePiece(p, sums[p.entry()])
+	desc := describePiece(p, sum)
 	there, err := d.dst.Exists(ctx, desc)
 	if err != nil {
 		return d.failed("looking for", desc, err)

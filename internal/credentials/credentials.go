@@ -48,11 +48,17 @@ func New(p Places) *Store {
 	return store
 }
 
+// MayHave says whether a host may be told the login of a repository: it alone,
+// under any of its names.
+func MayHave(r ref.Reference, host string) bool {
+	return host == r.Host || IsHub(host) && IsHub(r.Host)
+}
+
 // ForRepository is the look-up for one repository. Whatever other host a request
 // of its ends up at, as the registry says, gets no login.
 func (c *Store) ForRepository(r ref.Reference) auth.CredentialFunc {
 	return func(ctx context.Context, host string) (auth.Credential, error) {
-		if host != r.Host && !(IsHub(host) && IsHub(r.Host)) {
+		if !MayHave(r, host) {
 			return auth.EmptyCredential, nil
 		}
 		return c.find(ctx, r.Name())
