@@ -12,21 +12,9 @@ import (
 // signedRelease makes a signed release in the working directory and publishes it.
 func signedRelease(t *testing.T, location string) {
 	t.Helper()
-	t.Chdir(t.TempDir())
-	t.Setenv("HOME", t.TempDir())
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	t.Setenv("COSIGN_PASSWORD", "")
-	writeFiles(t, map[string]string{
-		"release.yaml": faultRelease, "web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n",
-		"web/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
-	})
-	for _, args := range [][]string{
-		{"keygen", "--prefix", "vendor"},
-		{"build", "--no-images", "--signing-key", "vendor.key", "--signature-format", "both", "-t", location},
-	} {
-		if code, _, errOut := runBundle(t, args...); code != 0 {
-			t.Fatal(errOut)
-		}
+	workshop(t)
+	if code, _, errOut := runBundle(t, "build", "--no-images", "--signing-key", "vendor.key", "--signature-format", "both", "-t", location); code != 0 {
+		t.Fatal(errOut)
 	}
 }
 

@@ -313,6 +313,17 @@ func (d *disturbance) once(side *watched, at int, trouble registrytest.Trouble, 
 	if left := d.besides(place, code != 0); len(left) > 0 {
 		fail("exit %d leaves %q", code, left)
 	}
+	d.again(place, fail)
+	if problems := d.target.saw(); !trouble.Absence {
+		for _, problem := range problems {
+			fail("%s", problem)
+		}
+	}
+}
+
+// again does it undisturbed where it was disturbed, which makes what one makes that
+// never was.
+func (d *disturbance) again(place string, fail func(format string, args ...any)) {
 	if code, _, errOut := d.op.do(place, d.usual...); code != 0 {
 		fail("doing it again: exit %d: %s", code, errOut)
 	} else if got := d.stateAt(place); got != d.want {
@@ -320,11 +331,6 @@ func (d *disturbance) once(side *watched, at int, trouble registrytest.Trouble, 
 	}
 	if left := d.besides(place, false); len(left) > 0 {
 		fail("after doing it again there is %q", left)
-	}
-	if problems := d.target.saw(); !trouble.Absence {
-		for _, problem := range problems {
-			fail("%s", problem)
-		}
 	}
 }
 

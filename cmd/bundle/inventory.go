@@ -69,21 +69,28 @@ func takeInventory(ctx context.Context, client *registry.Client, loc registry.Lo
 // examineHeld holds every root against the policy. Without one, of a single root
 // it is said who signed it.
 func examineHeld(ctx context.Context, client *registry.Client, loc registry.Location, held *registry.Holdings, policy *signing.Policy, talk *ui.Talk) error {
-	seen := map[digest.Digest]bool{}
+	roots, distinct := []digest.Digest{}, map[digest.Digest]bool{}
 	for _, root := range held.Roots {
-		seen[root.Digest] = true
+		roots = append(roots, root.Digest)
+		distinct[root.Digest] = true
 	}
-	if policy == nil && len(seen) > 1 {
-		talk.Sayf("%s: %s; not verified: no policy", held.Reference, ui.Count(len(seen), "root"))
+	if policy == nil && len(distinct) > 1 {
+		talk.Sayf("%s: %s; not verified: no policy", held.Reference, ui.Count(len(distinct), "root"))
 		return nil
 	}
-	for _, root := range held.Roots {
-		if !seen[root.Digest] {
+	return examineRoots(ctx, client, loc, roots, policy, talk)
+}
+
+// examineRoots holds roots at one place against the policy, each of them once, and
+// says who signed it.
+func examineRoots(ctx context.Context, client *registry.Client, at registry.Location, roots []digest.Digest, policy *signing.Policy, talk *ui.Talk) error {
+	seen := map[digest.Digest]bool{}
+	for _, root := range roots {
+		if seen[root] {
 			continue
 		}
-		seen[root.Digest] = false
-		at := loc.WithDigest(root.Digest)
-		opened, err := door.Open(ctx, client, at, door.Options{Policy: policy, AnyArtifact: true, SkipContent: true})
+		seen[root] = true
+		opened, err := door.Open(ctx, client, at.WithDigest(root), door.Options{Policy: policy, AnyArtifact: true, SkipContent: true})
 		if err != nil {
 			return err
 		}

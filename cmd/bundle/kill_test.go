@@ -66,14 +66,7 @@ func (d *disturbance) kill(args []string) {
 		if left := d.besides(place, true); len(left) > 0 {
 			fail("it leaves %q", left)
 		}
-		if code, _, errOut := d.op.do(place, d.usual...); code != 0 {
-			fail("doing it again: exit %d: %s", code, errOut)
-		} else if got := d.stateAt(place); got != d.want {
-			fail("after doing it again %s", difference(got, d.want))
-		}
-		if left := d.besides(place, false); len(left) > 0 {
-			fail("after doing it again there is %q", left)
-		}
+		d.again(place, fail)
 		for _, problem := range d.target.saw() {
 			fail("%s", problem)
 		}

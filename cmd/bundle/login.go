@@ -39,41 +39,46 @@ helper fails, 10 not reachable.`,
 			&cli.BoolFlag{Name: "password-stdin", Usage: "read the password from standard input"},
 		}, flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
-			name, err := flags.OneArg(c, "registry")
+			opts, err := loginOptionsFrom(c)
 			if err != nil {
 				return err
 			}
-			form, err := flags.Output(c)
+			login, err := readLogin(c, opts.registry)
 			if err != nil {
 				return err
 			}
-			client, err := loginClient(c, name)
-			if err != nil {
-				return err
-			}
-			login, err := readLogin(c, name)
-			if err != nil {
-				return err
-			}
-			return runLogin(c.Context, client, name, login, form, c.App.Writer, flags.Talk(c))
+			return runLogin(c.Context, opts, login, c.App.Writer, flags.Talk(c))
 		},
 	}
 }
 
-// loginClient is a client whose credentials file need not be there yet.
-func loginClient(c *cli.Context, name string) (*registry.Client, error) {
-	host, err := registry.HostOf(name)
+// loginOptions are what login and logout have in common.
+type loginOptions struct {
+	registry string           // as it was typed
+	client   *registry.Client // its credentials file need not be there yet
+	form     flags.Form
+}
+
+func loginOptionsFrom(c *cli.Context) (opts loginOptions, err error) {
+	if opts.registry, err = flags.OneArg(c, "registry"); err != nil {
+		return opts, err
+	}
+	if opts.form, err = flags.Output(c); err != nil {
+		return opts, err
+	}
+	host, err := registry.HostOf(opts.registry)
 	if err != nil {
-		return nil, err
+		return opts, err
 	}
 	named := registry.Location{Kind: registry.Registry}
 	named.Ref.Host = host
 	settings, err := flags.RegistrySettings(c, named)
 	if err != nil {
-		return nil, err
+		return opts, err
 	}
 	settings.MakeConfig = true
-	return registry.NewClient(settings)
+	opts.client, err = registry.NewClient(settings)
+	return opts, err
 }
 
 // A loginResult is what `login` says in JSON.
@@ -85,8 +90,8 @@ type loginResult struct {
 	Checked  bool   `json:"checked"` // the registry asked for the login
 }
 
-func runLogin(ctx context.Context, client *registry.Client, name string, login registry.Login, form flags.Form, out io.Writer, talk *ui.Talk) error {
-	stored, err := client.Login(ctx, name, login)
+func runLogin(ctx context.Context, opts loginOptions, login registry.Login, out io.Writer, talk *ui.Talk) error {
+	stored, err := opts.client.Login(ctx, opts.registry, login)
 	if err != nil {
 		return err
 	}
@@ -96,7 +101,7 @@ func runLogin(ctx context.Context, client *registry.Client, name string, login r
 	if stored.Plain {
 		talk.Warnf("the password is in %s as it is; a credential helper (credsStore) keeps it elsewhere", stored.Place)
 	}
-	if form == flags.JSON {
+	if opts.form == flags.JSON {
 		return ui.JSON(out, loginResult{stored.Registry, login.Username, stored.Place, stored.Plain, stored.Checked})
 	}
 	_, err = ui.Printf(out, "%s: logged in as %s, stored in %s\n", stored.Registry, login.Username, stored.Place)

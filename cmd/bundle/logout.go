@@ -9,7 +9,6 @@ import (
 
 	"waybill/internal/flags"
 	"waybill/internal/ui"
-	"waybill/registry"
 )
 
 func logoutCommand() *cli.Command {
@@ -23,19 +22,11 @@ found elsewhere all the same (Helm's file, a shorter path) is named.
 Exit codes: 0 done, 2 usage, 4 the credentials file or the helper fails.`,
 		Flags: flags.Join(flags.Registry(), flags.Common()),
 		Action: func(c *cli.Context) error {
-			name, err := flags.OneArg(c, "registry")
+			opts, err := loginOptionsFrom(c)
 			if err != nil {
 				return err
 			}
-			form, err := flags.Output(c)
-			if err != nil {
-				return err
-			}
-			client, err := loginClient(c, name)
-			if err != nil {
-				return err
-			}
-			return runLogout(c.Context, client, name, form, c.App.Writer, flags.Talk(c))
+			return runLogout(c.Context, opts, c.App.Writer, flags.Talk(c))
 		},
 	}
 }
@@ -46,15 +37,15 @@ type logoutResult struct {
 	Removed  []string `json:"removed"` // files and helpers
 }
 
-func runLogout(ctx context.Context, client *registry.Client, name string, form flags.Form, out io.Writer, talk *ui.Talk) error {
-	removed, err := client.Logout(ctx, name)
+func runLogout(ctx context.Context, opts loginOptions, out io.Writer, talk *ui.Talk) error {
+	removed, err := opts.client.Logout(ctx, opts.registry)
 	if err != nil {
 		return err
 	}
 	if removed.Left != "" {
 		talk.Warnf("%s is still logged in to by %s", removed.Registry, removed.Left)
 	}
-	if form == flags.JSON {
+	if opts.form == flags.JSON {
 		return ui.JSON(out, logoutResult{removed.Registry, append([]string{}, removed.Places...)})
 	}
 	if len(removed.Places) == 0 {

@@ -102,14 +102,7 @@ func TestInterruptedBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-waiting
-	began := time.Now()
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("it took %s to end", took)
-	}
+	interrupt(t, cmd)
 	if code := cmd.ProcessState.ExitCode(); code != 130 || !strings.Contains(errOut.String(), "interrupted") {
 		t.Errorf("exit %d: %s", code, errOut.String())
 	}
@@ -132,4 +125,17 @@ func bundleProgram(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.Command(self)
 	cmd.Args = slices.Concat([]string{"bundle"}, args)
 	return cmd
+}
+
+// interrupt interrupts a program as a person does, and wants it to end soon.
+func interrupt(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	began := time.Now()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %s to end", took)
+	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/urfave/cli/v2"
 
-	"waybill/internal/door"
 	"waybill/internal/files"
 	"waybill/internal/flags"
 	"waybill/internal/htpasswd"
@@ -205,22 +204,11 @@ func examineServed(ctx context.Context, opts serveOptions, tags []registry.Serve
 	if err != nil {
 		return err
 	}
-	seen := map[digest.Digest]bool{}
+	var roots []digest.Digest
 	for _, t := range tags {
-		if seen[t.Descriptor.Digest] {
-			continue
-		}
-		seen[t.Descriptor.Digest] = true
-		opened, err := door.Open(ctx, client, opts.loc.WithDigest(t.Descriptor.Digest), door.Options{Policy: opts.policy, AnyArtifact: true, SkipContent: true})
-		if err != nil {
-			return err
-		}
-		talk.Sayf("%s: %s", opened.Location, opened.Verification)
-		if err := opened.Close(); err != nil {
-			return err
-		}
+		roots = append(roots, t.Descriptor.Digest)
 	}
-	return nil
+	return examineRoots(ctx, client, opts.loc, roots, opts.policy, talk)
 }
 
 // warnOpen says when everybody on the network may push.
