@@ -220,11 +220,19 @@ func (a *archiveBlobs) open(d digest.Digest) (blobFile, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return section{io.NewSectionReader(a.file, at.offset, at.size)}, at.size, nil
+	return sectionOf(a.file, at.offset, at.size), at.size, nil
 }
 
 // section is a blob within the archive's file, which stays open.
-type section struct{ *io.SectionReader }
+type section struct {
+	*io.SectionReader
+	in io.ReaderAt
+	at int64
+}
+
+func sectionOf(in io.ReaderAt, at, size int64) section {
+	return section{io.NewSectionReader(in, at, size), in, at}
+}
 
 func (section) Close() error { return nil }
 

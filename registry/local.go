@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
+
+	"waybill/internal/disk"
 )
 
 // blobStore is where the blobs of a layout are: files in a folder, or places in
@@ -57,7 +60,7 @@ func fetchFrom(blobs blobStore, desc ocispec.Descriptor, place string) (io.ReadC
 		_ = rc.Close()
 		return nil, err
 	}
-	return checked(rc, desc, place)
+	return checked(readOnce(rc, 0, size), desc, place)
 }
 
 func (p *localPlace) openAt(_ context.Context, desc ocispec.Descriptor, offset int64) (io.ReadCloser, error) {
@@ -75,8 +78,33 @@ func (p *localPlace) openAt(_ context.Context, desc ocispec.Descriptor, offset i
 		_ = rc.Close() // it was only read from
 		return nil, err
 	}
-	return rc, nil
+	return readOnce(rc, offset, size-offset), nil
 }
+
+// readOnce goes on at an offset of a blob that is read to its end. Nobody will
+// read it again so soon that the system should keep a large one in its cache.
+func readOnce(blob blobFile, offset, size int64) io.ReadCloser {
+	if size < largeBlob {
+		return blob
+	}
+	switch b := blob.(type) {
+	case section:
+		if file, ok := b.in.(*os.File); ok {
+			return disk.ReadOnce(file, b.at+offset, size)
+		}
+	case *os.File:
+		return closeBoth{disk.ReadOnce(b, offset, size), b}
+	}
+	return blob
+}
+
+// closeBoth closes what is read and what it is read from.
+type closeBoth struct {
+	io.ReadCloser
+	file io.Closer
+}
+
+func (c closeBoth) Close() error { return errors.Join(c.ReadCloser.Close(), c.file.Close()) }
 
 func storeError(err error, desc ocispec.Descriptor, place string) error {
 	if errors.Is(err, fs.ErrNotExist) {

@@ -25,6 +25,7 @@ type tarFollower struct {
 	offers []offered
 	reads  bool  // it takes no offers
 	at     int64 // hashed up to here
+	ahead  int64 // what is being hashed ends here
 	part   int   // the part that is in
 	noted  int64 // the journal knows up to here
 	resume claim // where an earlier run was; no content: nowhere
@@ -106,7 +107,7 @@ func (f *tarFollower) altered(part int) {
 	if f.resume.content > begin {
 		f.resume = claim{}
 	}
-	if f.at > begin {
+	if max(f.at, f.ahead) > begin {
 		f.restart()
 	}
 }
@@ -114,7 +115,7 @@ func (f *tarFollower) altered(part int) {
 // restart begins with the first byte again, and reads everything in the file:
 // who offered something has let go of what was before.
 func (f *tarFollower) restart() {
-	f.at, f.part, f.noted = 0, 0, 0
+	f.at, f.ahead, f.part, f.noted = 0, 0, 0, 0
 	f.resets++
 	f.reads = true
 	f.release()
@@ -195,6 +196,7 @@ func (f *tarFollower) next() (followStep, bool) {
 		if f.resume.content == 0 {
 			f.dropOffers()
 			if step := f.reach(); step.to > f.at || step.isTold {
+				f.ahead = step.to
 				return step, true
 			}
 			if f.at == f.plan.tar.Trailer() {

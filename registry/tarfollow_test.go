@@ -188,6 +188,51 @@ func TestOffersAreLetGo(t *testing.T) {
 	}
 }
 
+// A part that is written anew while its first bytes are being read is read again.
+func TestFollowerReadsAnewWhatItIsReading(t *testing.T) {
+	plan := &tarPlan{}
+	if err := plan.addData("a", make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	right := bytes.Repeat([]byte("right"), int(plan.tar.Size()))[:plan.tar.Size()]
+	file := &slowTar{memoryTar: memoryTar{data: bytes.Repeat([]byte("wrong"), len(right))[:len(right)]}, read: make(chan struct{}), goOn: make(chan struct{})}
+	sum := sha256.New()
+	follower := newTarFollower(plan, file, nil, sum, claim{})
+	ended := make(chan bool)
+	go func() {
+		whole, err := follower.run()
+		ended <- whole && err == nil
+	}()
+	end := plan.parts[0].End()
+	follower.reached(0, end, end)
+	<-file.read
+	follower.altered(0)
+	file.put(right, 0)
+	file.goOn <- struct{}{}
+	follower.reached(0, end, end)
+	<-file.read
+	file.goOn <- struct{}{}
+	if !<-ended {
+		t.Fatal("it did not read to the end")
+	}
+	if want := sha256.Sum256(right[:plan.tar.Trailer()]); !bytes.Equal(sum.Sum(nil), want[:]) {
+		t.Error("it has the sum of what was there before")
+	}
+}
+
+// slowTar waits after each read.
+type slowTar struct {
+	memoryTar
+	read, goOn chan struct{}
+}
+
+func (s *slowTar) ReadAt(p []byte, off int64) (int, error) {
+	n, err := s.memoryTar.ReadAt(p, off)
+	s.read <- struct{}{}
+	<-s.goOn
+	return n, err
+}
+
 // What the journal says of the whole tar holds only up to what it says of the
 // files in it.
 func TestFollowerTellsNoMoreThanTheFiles(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"hash/crc32"
 	"io"
 	"sync"
-	"unsafe"
 
 	"waybill/internal/disk"
 	"waybill/internal/tarball"
@@ -27,9 +26,7 @@ type partBuffer struct {
 }
 
 var partBuffers = sync.Pool{New: func() any {
-	data := make([]byte, tarBuffer+disk.Alignment)
-	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(data)))) & (disk.Alignment - 1) //nolint:gosec // its address and nothing else
-	return &partBuffer{data: data[skip:][:tarBuffer:tarBuffer]}
+	return &partBuffer{data: disk.Buffer(tarBuffer)}
 }}
 
 // partWriter writes a part of a tar from its begin to its end. It gathers what

@@ -92,7 +92,7 @@ func (s *volumeSet) open(d digest.Digest) (blobFile, int64, error) {
 		}
 		joined.parts = append(joined.parts, piece{volumePart: p, in: v})
 	}
-	return section{io.NewSectionReader(joined, 0, at.size)}, at.size, nil
+	return sectionOf(joined, 0, at.size), at.size, nil
 }
 
 func (s *volumeSet) size(d digest.Digest) (int64, error) {

@@ -17,3 +17,7 @@ func reserve(_ context.Context, f *os.File, size int64) error { return truncate(
 func past(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func isNotPast(error) bool { return false }
+
+func openPast(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func readCached(*os.File, []byte, int64) int { return 0 }

@@ -54,3 +54,7 @@ func taken(info fs.FileInfo) int64 { return info.Size() }
 func past(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func isNotPast(error) bool { return false }
+
+func openPast(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func readCached(*os.File, []byte, int64) int { return 0 }
