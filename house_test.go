@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"waybill/internal/htpasswd":          {},
 	"waybill/internal/credentials":       {"waybill/internal/files", "waybill/internal/ref"},
 	"waybill/bundle":                     {"waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
-	"waybill/registry":                   {"waybill/internal/beside", "waybill/internal/credentials", "waybill/internal/disk", "waybill/internal/netrc", "waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
+	"waybill/registry":                   {"waybill/internal/beside", "waybill/internal/credentials", "waybill/internal/disk", "waybill/internal/files", "waybill/internal/netrc", "waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},
 	"waybill/charts/images":              {"waybill/internal/ref"},
 	"waybill/test/score":                 {"waybill/charts", "waybill/charts/images", "waybill/internal/ref"},
 	"waybill/charts":                     {"waybill/charts/images", "waybill/internal/ref", "waybill/internal/tarball", "waybill/internal/near"},

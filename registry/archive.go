@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"waybill/internal/files"
 	"waybill/internal/ref"
 )
 
@@ -40,7 +41,7 @@ func openArchive(l Location) (*localPlace, error) {
 	case isOurs(err):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("opening %s: %w", place, plainPathError(err))
+		return nil, fmt.Errorf("opening %s: %w", place, files.PlainError(err))
 	}
 	blobs := &archiveBlobs{file: file, entries: map[string]span{}}
 	p := &localPlace{place: place, blobs: blobs}
@@ -86,7 +87,7 @@ func (a *archiveBlobs) scan(size int64, place string) error {
 		}
 		offset, err := a.file.Seek(0, io.SeekCurrent)
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", place, plainPathError(err))
+			return fmt.Errorf("reading %s: %w", place, files.PlainError(err))
 		}
 		if header.Size > size-offset {
 			return bad(fmt.Sprintf("truncated: it ends within %s", printable(header.Name)), nil)
@@ -195,7 +196,7 @@ func (a *archiveBlobs) small(name string, limit int64, place string) ([]byte, er
 	}
 	data, err := io.ReadAll(io.NewSectionReader(a.file, at.offset, at.size))
 	if err != nil {
-		return nil, fmt.Errorf("reading %s of %s: %w", name, place, plainPathError(err))
+		return nil, fmt.Errorf("reading %s of %s: %w", name, place, files.PlainError(err))
 	}
 	return data, nil
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/internal/files"
 )
 
 // archiveTarget collects what an archive will hold and writes it on commit: to
@@ -116,7 +118,7 @@ func explainWrite(err error, place string) error {
 	if err == nil || isOurs(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("writing %s: %w", place, plainPathError(err))
+	return fmt.Errorf("writing %s: %w", place, files.PlainError(err))
 }
 
 // findSupply is where a blob comes from: what was pushed or promised, else what

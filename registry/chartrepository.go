@@ -15,6 +15,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"waybill/internal/files"
 	"waybill/internal/netrc"
 )
 
@@ -207,14 +208,14 @@ func readConfig(path string) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, plainPathError(err)
+		return nil, files.PlainError(err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err == nil && len(data) > maxConfig {
 		err = fmt.Errorf("larger than %d bytes", maxConfig)
 	}
-	return data, plainPathError(err)
+	return data, files.PlainError(err)
 }
 
 // ownTLS makes the transports of a repository whose entry speaks of TLS; nil

@@ -13,6 +13,7 @@ import (
 	orasregistry "oras.land/oras-go/v2/registry"
 
 	"waybill/internal/credentials"
+	"waybill/internal/files"
 	"waybill/internal/ref"
 )
 
@@ -108,7 +109,7 @@ func NewClient(settings Settings) (*Client, error) {
 	if settings.ConfigFile != "" && !settings.MakeConfig {
 		// A file that was asked for must be there; the usual ones need not.
 		if _, err := os.Stat(settings.ConfigFile); err != nil {
-			return nil, &CredentialsError{Host: "all registries", Source: settings.ConfigFile, Err: plainPathError(err)}
+			return nil, &CredentialsError{Host: "all registries", Source: settings.ConfigFile, Err: files.PlainError(err)}
 		}
 	}
 	overrides, err := newOverrides(settings.Overrides)

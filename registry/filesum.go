@@ -2,10 +2,14 @@ package registry
 
 import (
 	"context"
+	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/opencontainers/go-digest"
+
+	"waybill/internal/files"
 )
 
 // A tarSum is the SHA-256 of a tar, computed while it is written.
@@ -58,4 +62,18 @@ func (d *Destination) FileSum(ctx context.Context) (int64, string, error) {
 		return t.sum.wait(ctx, t.path)
 	}
 	return hashFile(ctx, d.Location.Path)
+}
+
+// hashFile reads a file for its size and SHA-256.
+func hashFile(ctx context.Context, path string) (int64, string, error) {
+	f, size, err := openRegular(filepath.Clean(path))
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close() // it was only read from
+	sum := digest.SHA256.Digester()
+	if _, err := io.CopyBuffer(struct{ io.Writer }{sum.Hash()}, tellingReader{ctx, f, func(int) {}}, make([]byte, 256<<10)); err != nil {
+		return 0, "", files.PlainError(err)
+	}
+	return size, sum.Digest().Encoded(), nil
 }

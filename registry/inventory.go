@@ -16,6 +16,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 
+	"waybill/internal/files"
 	"waybill/internal/ref"
 )
 
@@ -275,7 +276,7 @@ func (f folder) each(fn func(d digest.Digest, size int64) error) error {
 			continue
 		}
 		if err != nil {
-			return plainPathError(err)
+			return files.PlainError(err)
 		}
 		err = eachIn(dir, algorithm, fn)
 		if err = errors.Join(err, dir.Close()); err != nil {
@@ -302,7 +303,7 @@ func eachIn(dir *os.File, algorithm string, fn func(d digest.Digest, size int64)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return plainPathError(err)
+			return files.PlainError(err)
 		}
 	}
 }

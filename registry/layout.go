@@ -12,6 +12,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"waybill/internal/beside"
+	"waybill/internal/files"
 	"waybill/internal/ref"
 )
 
@@ -56,7 +57,7 @@ func notLayout(err error, l Location, file string) error {
 		}
 		return &ContentError{Ref: placeName(l), Reason: "is a folder, but no OCI image layout: it has no file " + file, Err: err}
 	}
-	return fmt.Errorf("reading %s of %s: %w", file, placeName(l), plainPathError(err))
+	return fmt.Errorf("reading %s of %s: %w", file, placeName(l), files.PlainError(err))
 }
 
 // readSmall reads a regular file that must not be larger than limit.
@@ -136,13 +137,13 @@ func (f folder) write(desc ocispec.Descriptor, r io.Reader, place string) error 
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("writing to %s: %w", place, plainPathError(err))
+		return fmt.Errorf("writing to %s: %w", place, files.PlainError(err))
 	}
 	if err := writeBeside(path, func(w io.Writer) error { _, err := io.Copy(w, rc); return err }); err != nil {
 		if isOurs(err) {
 			return err
 		}
-		return fmt.Errorf("writing %s to %s: %w", describe(desc), place, plainPathError(err))
+		return fmt.Errorf("writing %s to %s: %w", describe(desc), place, files.PlainError(err))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"waybill/internal/beside"
+	"waybill/internal/files"
 )
 
 // lockFile serialises writers of one layout's index.json. It is there only
@@ -54,10 +55,10 @@ func createLayout(l Location) (*layoutTarget, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(l.Path, 0o755); err != nil {
-		return nil, fmt.Errorf("making layout %s: %w", t.place, plainPathError(err))
+		return nil, fmt.Errorf("making layout %s: %w", t.place, files.PlainError(err))
 	}
 	if err := writeWhole(filepath.Join(l.Path, layoutFile), layoutFileBytes()); err != nil {
-		return nil, fmt.Errorf("making layout %s: %w", t.place, plainPathError(err))
+		return nil, fmt.Errorf("making layout %s: %w", t.place, files.PlainError(err))
 	}
 	return t, nil
 }
@@ -79,7 +80,7 @@ func (t *layoutTarget) sweep() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("writing to %s: %w", t.place, plainPathError(err))
+		return fmt.Errorf("writing to %s: %w", t.place, files.PlainError(err))
 	}
 	return nil
 }
@@ -140,7 +141,7 @@ func (t *layoutTarget) writeIndex() error {
 		return err
 	}
 	if err := writeWhole(filepath.Join(t.location.Path, indexFile), data); err != nil {
-		return fmt.Errorf("writing %s of %s: %w", indexFile, t.place, plainPathError(err))
+		return fmt.Errorf("writing %s of %s: %w", indexFile, t.place, files.PlainError(err))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"waybill/internal/disk"
+	"waybill/internal/files"
 )
 
 // blobStore is where the blobs of a layout are: files in a folder, or places in
@@ -113,7 +114,7 @@ func storeError(err error, desc ocispec.Descriptor, place string) error {
 	if isOurs(err) {
 		return err
 	}
-	return fmt.Errorf("%s: %s: %w", place, describe(desc), plainPathError(err))
+	return fmt.Errorf("%s: %s: %w", place, describe(desc), files.PlainError(err))
 }
 
 // checkSize tells a file that was cut from one that is wrong: a tar that has its

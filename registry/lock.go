@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"waybill/internal/beside"
+	"waybill/internal/files"
 )
 
 const (
@@ -30,7 +31,7 @@ func lockFolder(ctx context.Context, path, place string) (func() error, error) {
 			return func() error { return errors.Join(releaseLock(name), f.Close()) }, err
 		}
 		if !errors.Is(err, beside.ErrLocked) {
-			return nil, fmt.Errorf("locking %s: %w", place, plainPathError(err))
+			return nil, fmt.Errorf("locking %s: %w", place, files.PlainError(err))
 		}
 		if time.Now().After(deadline) {
 			holder, _ := os.ReadFile(name)

@@ -14,6 +14,8 @@ import (
 	"cuelabs.dev/go/oci/ociregistry/ociserver"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/internal/files"
 )
 
 // A Server is a registry over one archive, read-only and without unpacking, or
@@ -163,7 +165,7 @@ func (s *store) current() (*view, error) {
 	}
 	stamp, err := os.Stat(s.indexPath())
 	if err != nil {
-		return nil, fmt.Errorf("reading %s of %s: %w", indexFile, s.place, plainPathError(err))
+		return nil, fmt.Errorf("reading %s of %s: %w", indexFile, s.place, files.PlainError(err))
 	}
 	s.mu.Lock()
 	before, v := s.stamp, s.view
@@ -218,7 +220,7 @@ func (s *store) change(ctx context.Context, edit func([]ocispec.Descriptor) ([]o
 		return err
 	}
 	if err := writeWhole(s.indexPath(), data); err != nil {
-		return fmt.Errorf("writing %s of %s: %w", indexFile, s.place, plainPathError(err))
+		return fmt.Errorf("writing %s of %s: %w", indexFile, s.place, files.PlainError(err))
 	}
 	return nil
 }

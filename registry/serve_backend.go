@@ -14,6 +14,8 @@ import (
 	"cuelabs.dev/go/oci/ociregistry"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"waybill/internal/files"
 )
 
 // serveBackend is a [store] in the words of ociregistry. What is not in it is
@@ -42,7 +44,7 @@ func (b serveBackend) open(desc ocispec.Descriptor, unknown error) (ociregistry.
 		return nil, unknown
 	}
 	if err != nil {
-		return nil, plainPathError(err)
+		return nil, files.PlainError(err)
 	}
 	desc.Size = size
 	return servedBlob{file, desc}, nil
@@ -60,7 +62,7 @@ func (b serveBackend) ResolveBlob(_ context.Context, _ string, d digest.Digest) 
 	if errors.Is(err, fs.ErrNotExist) {
 		err = ociregistry.ErrBlobUnknown
 	}
-	return ocispec.Descriptor{MediaType: octetStream, Digest: d, Size: size}, plainPathError(err)
+	return ocispec.Descriptor{MediaType: octetStream, Digest: d, Size: size}, files.PlainError(err)
 }
 
 func (b serveBackend) GetManifest(ctx context.Context, repository string, d digest.Digest) (ociregistry.BlobReader, error) {
@@ -352,7 +354,7 @@ func (s *store) dropManifest(ctx context.Context, d digest.Digest) error {
 		}
 		path, err := s.folder.path(d)
 		if err == nil {
-			err = plainPathError(removeFile(path))
+			err = files.PlainError(removeFile(path))
 		}
 		failed = err
 		return entries, false

@@ -18,6 +18,7 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"waybill/internal/files"
 	"waybill/internal/ref"
 )
 
@@ -89,7 +90,7 @@ func (h *serveHTTP) blob(w http.ResponseWriter, r *http.Request, d digest.Digest
 		return
 	}
 	if err != nil {
-		_ = ociregistry.WriteError(w, plainPathError(err))
+		_ = ociregistry.WriteError(w, files.PlainError(err))
 		return
 	}
 	defer file.Close()

@@ -17,6 +17,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"waybill/internal/beside"
+	"waybill/internal/files"
 )
 
 const (
@@ -56,7 +57,7 @@ func (u *uploads) begin(repository string) (*upload, error) {
 	}
 	file, err := beside.Create(u.dir, uploadPrefix)
 	if err != nil {
-		return nil, plainPathError(err)
+		return nil, files.PlainError(err)
 	}
 	up.file, up.id = file, strings.TrimPrefix(filepath.Base(file.Name()), uploadPrefix)
 	u.open[up.id] = up
@@ -165,7 +166,7 @@ func (w *uploadWriter) Write(p []byte) (int, error) {
 	n, err := w.file.WriteAt(p, w.size)
 	_, _ = w.hash.Write(p[:n]) // hashes don't fail
 	w.size += int64(n)
-	return n, plainPathError(err)
+	return n, files.PlainError(err)
 }
 
 func (w *uploadWriter) Size() int64 { return w.size }
@@ -226,7 +227,7 @@ func (w *uploadWriter) moveTo(path string) error {
 	w.done = true
 	w.all.forget(w.id)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return plainPathError(err)
+		return files.PlainError(err)
 	}
 	err := w.file.Chmod(0o644)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -241,7 +242,7 @@ func (w *uploadWriter) moveTo(path string) error {
 	if err != nil {
 		w.remove()
 	}
-	return plainPathError(err)
+	return files.PlainError(err)
 }
 
 // pushBlob takes a blob that is sent in one piece.

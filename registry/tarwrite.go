@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"waybill/internal/disk"
+	"waybill/internal/files"
 )
 
 // tarWriting says how [writeTar] writes.
@@ -476,7 +477,7 @@ func (e *mismatchError) Unwrap() error { return e.ContentError }
 // A fileError is one of the file that is written, not of what is read.
 type fileError struct{ err error }
 
-func (e *fileError) Error() string { return plainPathError(e.err).Error() }
+func (e *fileError) Error() string { return files.PlainError(e.err).Error() }
 
 func (e *fileError) Unwrap() error { return e.err }
 

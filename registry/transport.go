@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
+
+	"waybill/internal/files"
 )
 
 // newTransport builds the one way to any host:
@@ -110,8 +111,8 @@ func tlsConfig(s Settings) (*tls.Config, error) {
 
 // addRoots trusts the authorities in PEM files besides those that config, or
 // else the system, trusts.
-func addRoots(config *tls.Config, files ...string) error {
-	if len(files) == 0 {
+func addRoots(config *tls.Config, paths ...string) error {
+	if len(paths) == 0 {
 		return nil
 	}
 	roots, err := x509.SystemCertPool()
@@ -121,13 +122,13 @@ func addRoots(config *tls.Config, files ...string) error {
 	if config.RootCAs != nil {
 		roots = config.RootCAs.Clone()
 	}
-	for _, file := range files {
-		pem, err := os.ReadFile(file)
+	for _, path := range paths {
+		pem, err := os.ReadFile(path)
 		if err != nil {
-			return fmt.Errorf("CA file %q: %w", file, plainPathError(err))
+			return fmt.Errorf("CA file %q: %w", path, files.PlainError(err))
 		}
 		if !roots.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("CA file %q: no PEM certificate in it", file)
+			return fmt.Errorf("CA file %q: no PEM certificate in it", path)
 		}
 	}
 	config.RootCAs = roots
@@ -143,19 +144,10 @@ func addClientCertificate(config *tls.Config, certFile, keyFile string) error {
 	}
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
-		return fmt.Errorf("TLS client certificate %q with key %q: %w", certFile, keyFile, plainPathError(err))
+		return fmt.Errorf("TLS client certificate %q with key %q: %w", certFile, keyFile, files.PlainError(err))
 	}
 	config.Certificates = []tls.Certificate{cert}
 	return nil
-}
-
-// plainPathError leaves out act and path, which the caller says.
-func plainPathError(err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		return pathErr.Err
-	}
-	return err
 }
 
 // checkRedirect follows redirects to anywhere, but not without end and never

@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"waybill/internal/files"
 	"waybill/internal/ref"
 )
 
@@ -104,7 +105,7 @@ func (v *volume) hash(ctx context.Context, at span, want digest.Digest, onBytes 
 	h := want.Algorithm().Hash()
 	r := io.NewSectionReader(v.blobs.file, at.offset, at.size)
 	if _, err := io.CopyBuffer(struct{ io.Writer }{h}, tellingReader{ctx, r, onBytes}, make([]byte, 256<<10)); err != nil {
-		return plainPathError(err)
+		return files.PlainError(err)
 	}
 	if digest.NewDigest(want.Algorithm(), h) != want {
 		return &ContentError{Ref: v.path, Digest: want, Reason: "corrupt: the content is not what its digest says"}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -13,6 +12,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"waybill/internal/disk"
+	"waybill/internal/files"
 )
 
 // ArchiveOptions say how [Client.CreateArchive] writes an archive. The zero value
@@ -108,7 +108,7 @@ type volumeTarget struct {
 func (t *volumeTarget) look() error {
 	paths, err := volumesAt(t.path)
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", t.place, plainPathError(err))
+		return fmt.Errorf("writing %s: %w", t.place, files.PlainError(err))
 	}
 	t.there = paths
 	g := gatherVolumes(t.path, paths)
@@ -139,7 +139,7 @@ func (t *volumeTarget) commit(ctx context.Context) error {
 		err = closeErr
 	}
 	if err != nil && !isOurs(err) && ctx.Err() == nil {
-		err = fmt.Errorf("writing %s: %w", t.place, plainPathError(err))
+		err = fmt.Errorf("writing %s: %w", t.place, files.PlainError(err))
 	}
 	return err
 }
@@ -292,18 +292,4 @@ func (t *volumeTarget) writeVolume(ctx context.Context, s *plannedSet, number in
 		sum:    sum,
 		finish: func(file *os.File) error { return s.writeSums(number, plan, file) },
 	})
-}
-
-// hashFile reads a file for its size and SHA-256.
-func hashFile(ctx context.Context, path string) (int64, string, error) {
-	f, size, err := openRegular(filepath.Clean(path))
-	if err != nil {
-		return 0, "", err
-	}
-	defer f.Close() // it was only read from
-	sum := digest.SHA256.Digester()
-	if _, err := io.CopyBuffer(struct{ io.Writer }{sum.Hash()}, tellingReader{ctx, f, func(int) {}}, make([]byte, 256<<10)); err != nil {
-		return 0, "", plainPathError(err)
-	}
-	return size, sum.Digest().Encoded(), nil
 }
