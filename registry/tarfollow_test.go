@@ -52,18 +52,32 @@ func newFollowTrial(t *testing.T, r *rand.Rand) followTrial {
 	return followTrial{plan, whole}
 }
 
-// run lets a follower read while the parts are written in any order, some of them
-// wrong first, and gives the sum.
-func (f followTrial) run(t *testing.T, r *rand.Rand, resume claim) []byte {
+// follow begins with a file in which nothing is; end says that all is written, and
+// gives the sum.
+func (f followTrial) follow(t *testing.T, resume claim) (_ *memoryTar, _ *tarFollower, end func() []byte) {
 	t.Helper()
-	file := &memoryTar{data: make([]byte, len(f.bytes))}
-	sum := sha256.New()
+	file, sum := &memoryTar{data: make([]byte, len(f.bytes))}, sha256.New()
 	follower := newTarFollower(f.plan, file, nil, sum, resume)
 	ended := make(chan bool)
 	go func() {
 		whole, err := follower.run()
 		ended <- whole && err == nil
 	}()
+	return file, follower, func() []byte {
+		follower.complete()
+		follower.stop()
+		if !<-ended {
+			t.Fatal("it did not read to the end")
+		}
+		return sum.Sum(nil)
+	}
+}
+
+// run lets a follower read while the parts are written in any order, some of them
+// wrong first, and gives the sum.
+func (f followTrial) run(t *testing.T, r *rand.Rand, resume claim) []byte {
+	t.Helper()
+	file, follower, end := f.follow(t, resume)
 	for _, i := range r.Perm(len(f.plan.parts)) {
 		part := f.plan.parts[i]
 		middle := part.Header + (part.End()-part.Header)/2
@@ -77,12 +91,7 @@ func (f followTrial) run(t *testing.T, r *rand.Rand, resume claim) []byte {
 		file.put(f.bytes[middle:part.End()], middle)
 		follower.reached(i, part.End(), part.End())
 	}
-	follower.complete()
-	follower.stop()
-	if !<-ended {
-		t.Fatal("it did not read to the end")
-	}
-	return sum.Sum(nil)
+	return end()
 }
 
 func TestFollowedSumIsThatOfTheTar(t *testing.T) {
@@ -113,14 +122,7 @@ func TestFollowedSumIsThatOfTheTar(t *testing.T) {
 // all of it is.
 func (f followTrial) runOffering(t *testing.T, r *rand.Rand) []byte {
 	t.Helper()
-	file := &memoryTar{data: make([]byte, len(f.bytes))}
-	sum := sha256.New()
-	follower := newTarFollower(f.plan, file, nil, sum, claim{})
-	ended := make(chan bool)
-	go func() {
-		whole, err := follower.run()
-		ended <- whole && err == nil
-	}()
+	file, follower, end := f.follow(t, claim{})
 	fed := r.IntN(len(f.plan.parts))
 	var others sync.WaitGroup
 	others.Go(func() {
@@ -143,11 +145,7 @@ func (f followTrial) runOffering(t *testing.T, r *rand.Rand) []byte {
 		}
 	}
 	others.Wait()
-	follower.complete()
-	if !<-ended {
-		t.Fatal("it did not read to the end")
-	}
-	return sum.Sum(nil)
+	return end()
 }
 
 func TestOfferedBytesAreNotRead(t *testing.T) {
