@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -67,7 +68,8 @@ func (s saving) to() string      { return filepath.Join(s.dir, "saved.tar") }
 func (s saving) partial() string { return s.to() + ".partial" }
 func (s saving) journal() string { return s.to() + ".partial.journal" }
 
-// save saves once; at is told how many bytes were read so far.
+// save saves once; at is told how many bytes were read so far: 0 when it begins to
+// go on with what is there.
 func (s saving) save(t *testing.T, ctx context.Context, at func(int64), concurrency int) (kept *registry.Resumption, read int64, err error) { //nolint:revive // the test's own context ends later
 	c := client(t, quick())
 	src := open(t, c, s.from)
@@ -75,7 +77,7 @@ func (s saving) save(t *testing.T, ctx context.Context, at func(int64), concurre
 	if err != nil {
 		t.Fatal(err)
 	}
-	dst.Resume.OnResume = func(r registry.Resumption) { kept = &r }
+	dst.Resume.OnResume = func(r registry.Resumption) { kept = &r; at(0) }
 	var total atomic.Int64
 	_, err = registry.Copy(ctx, src, dst, []ocispec.Descriptor{s.root.desc}, registry.CopyOptions{
 		Concurrency: concurrency, OnBytes: func(n int) { at(total.Add(int64(n))) },
@@ -224,6 +226,52 @@ func TestArchiveOfLargeBlobsResumes(t *testing.T) {
 	}
 }
 
+func journalLine(text string) string {
+	return fmt.Sprintf("%08x %s\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)), text)
+}
+
+// What was changed behind the back of a writer that was killed is found, also when
+// the one that goes on is interrupted before it came to it.
+func TestArchiveDoubtIsNotForgotten(t *testing.T) {
+	s := newSaving(t)
+	for _, interrupted := range []bool{false, true} {
+		_ = os.Remove(s.to())
+		if s.cut(t, s.bytes-1, 1) == nil {
+			t.Fatal("nothing is kept")
+		}
+		text, err := os.ReadFile(s.journal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.SplitAfter(string(text), "\n")
+		killed := lines[:len(lines)-2] // without the last one, which says that it ended
+		killed = append(killed, journalLine(fmt.Sprintf("safe 0 %d", len(killed)-1)))
+		if err := os.WriteFile(s.journal(), []byte(strings.Join(killed, "")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(700 * time.Millisecond) // a change at once is one of the writer's
+		f, err := os.OpenFile(s.partial(), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte("another"), int64(len(s.want))-4096); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if interrupted {
+			s.cut(t, 0, 1)
+		}
+		if _, _, err := s.save(t, t.Context(), func(int64) {}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := os.ReadFile(s.to()); err != nil || !bytes.Equal(now, s.want) {
+			t.Errorf("another archive, interrupted %v: %v", interrupted, err)
+		}
+	}
+}
+
 // Whatever became of the partial file or of its journal, what comes out is right,
 // or what was left is begun again and that is said.
 func TestArchiveDoubtsWhatWasLeft(t *testing.T) {
@@ -239,9 +287,6 @@ func TestArchiveDoubtsWhatWasLeft(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(5, 6))
 	flip := func(data []byte) []byte { data[r.IntN(len(data))] ^= 1 << r.IntN(8); return data }
-	line := func(text string) string {
-		return fmt.Sprintf("%08x %s\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)), text)
-	}
 	head := func(data []byte) string { first, _, _ := strings.Cut(string(data), "\n"); return first + "\n" }
 	large := "blobs/sha256/" + s.layers[len(s.layers)-1].desc.Digest.Encoded()
 	const begunAgain = true
@@ -272,16 +317,16 @@ func TestArchiveDoubtsWhatWasLeft(t *testing.T) {
 		}, begunAgain},
 		"the journal claims what is not there": {func() {
 			edit(s.journal(), func(data []byte) []byte {
-				return []byte(head(data) + line("done "+large+" 00000000") + line("done oci-layout 00000000") + line("done ../../etc/passwd 00000000"))
+				return []byte(head(data) + journalLine("done "+large+" 00000000") + journalLine("done oci-layout 00000000") + journalLine("done ../../etc/passwd 00000000"))
 			})
 		}, false},
 		"the journal claims more than there can be": {func() {
 			edit(s.journal(), func(data []byte) []byte {
-				return []byte(head(data) + line("at "+large+" 9223372036854775807 00000000 AAAA") + line("at "+large+" 18446744073709551616 0 ") + line("at"))
+				return []byte(head(data) + journalLine("at "+large+" 9223372036854775807 00000000 AAAA") + journalLine("at "+large+" 18446744073709551616 0 ") + journalLine("at"))
 			})
 		}, false},
 		"the journal has a state that is none": {func() {
-			edit(s.journal(), func(data []byte) []byte { return []byte(head(data) + line("at "+large+" 0 00000000 AAAA")) })
+			edit(s.journal(), func(data []byte) []byte { return []byte(head(data) + journalLine("at "+large+" 0 00000000 AAAA")) })
 		}, false},
 		"the journal has the state of other content": {func() {
 			sum := []byte("sha\x03" + strings.Repeat("x", 32+64) + strings.Repeat("\x00", 8))
@@ -290,7 +335,7 @@ func TestArchiveDoubtsWhatWasLeft(t *testing.T) {
 			edit(s.partial(), func(data []byte) []byte { copy(data[len(before):], header); return data })
 			edit(s.journal(), func(data []byte) []byte {
 				crc := crc32.Checksum(header, crc32.MakeTable(crc32.Castagnoli))
-				return []byte(head(data) + line(fmt.Sprintf("at %s 0 %08x %s", large, crc, base64.StdEncoding.EncodeToString(sum))))
+				return []byte(head(data) + journalLine(fmt.Sprintf("at %s 0 %08x %s", large, crc, base64.StdEncoding.EncodeToString(sum))))
 			})
 		}, false},
 	} {

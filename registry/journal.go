@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+
+	"waybill/internal/disk"
 )
 
 // A journal says how far a planned tar is written. It is a text of lines:
@@ -23,8 +24,9 @@ import (
 //	1c291ca3 done NAME SUM            a file of the tar is written
 //	0f51b0a8 at NAME BYTES SUM STATE  so much of its content is
 //	51d2c6e0 at * BYTES 0 STATE       so much of the tar is hashed
-//	9a0c41d7 safe LINES               what so many lines before it say is on the disk
+//	9a0c41d7 safe FROM TO             what the lines behind FROM say, up to TO, is on the disk
 //	77e0b1f2 kept TIME                the writer has ended, and not with all; the file was changed then
+//	31f7a2c9 file ID                  it is of this file; nothing before is safe any more
 //
 // Each line but the first begins with the CRC-32C of the rest of it. SUM is the
 // CRC-32C of what was written of the file, its header first; STATE is how far
@@ -32,7 +34,9 @@ import (
 // that it speaks of, but nobody waits for a disk: what a line says is held
 // against the bytes when it is read, so that a line without its bytes, from
 // before a power cut, costs no more than no line. What is safe, in a file that
-// nobody changed since, need not be read again.
+// nobody changed since, need not be read again; when somebody did, that is noted
+// first, so that it is not forgotten when the writing is interrupted once more. What
+// was held against the bytes is said again, and can become safe.
 type journal struct {
 	mu    sync.Mutex
 	file  *os.File
@@ -50,7 +54,7 @@ type claim struct {
 	content int64  // how many bytes of its content are there
 	sum     uint32 // of what is there, with the header
 	state   []byte // of the digest; of a part
-	line    int    // of the journal
+	line    int    // of the journal, counted from 1 behind the first
 	safe    bool   // it is on the disk, and need not be held against the bytes
 }
 
@@ -58,7 +62,7 @@ type claim struct {
 // it is about. Lines behind the first that is damaged are not believed. When there
 // is no journal of that plan, a new one is begun, and why says what is there in its
 // place.
-func openJournal(path string, plan digest.Digest, of fs.FileInfo) (j *journal, claims map[string]claim, why string, err error) {
+func openJournal(path string, plan digest.Digest, of disk.State) (j *journal, claims map[string]claim, why string, err error) {
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		return nil, nil, "", &ContentError{Ref: path, Reason: "is no regular file"}
@@ -68,23 +72,36 @@ func openJournal(path string, plan digest.Digest, of fs.FileInfo) (j *journal, c
 		return nil, nil, "", err
 	}
 	read, end, why := readJournal(file, plan)
-	j, claims = &journal{file: file, lines: read.lines}, read.claims
-	if !read.isOf(of, info) {
-		for name, c := range claims {
-			c.safe = false
-			claims[name] = c
-		}
+	j = &journal{file: file, lines: read.lines}
+	more := ""
+	if end == 0 {
+		more, err = journalHead+plan.String()+"\n", file.Truncate(0)
 	}
-	if err = file.Truncate(end); err == nil {
-		_, err = file.Seek(end, io.SeekStart)
+	if end == 0 || info == nil || !read.isOf(of, disk.StateOf(info)) {
+		read.ofFile(of.ID)
+		more += lineOf(fmt.Sprintf("file %d", of.ID))
+		j.lines++
 	}
-	if err == nil && end == 0 {
-		_, err = io.WriteString(file, journalHead+plan.String()+"\n")
+	if err == nil {
+		err = goOnWith(file, end, more)
 	}
 	if err != nil {
 		return nil, nil, "", errors.Join(err, file.Close())
 	}
-	return j, claims, why, nil
+	return j, read.claims, why, nil
+}
+
+// goOnWith writes a text in the place of all that is behind the good lines.
+func goOnWith(file *os.File, end int64, text string) error {
+	if _, err := file.WriteAt([]byte(text), end); err != nil {
+		return err
+	}
+	end += int64(len(text))
+	if err := file.Truncate(end); err != nil {
+		return err
+	}
+	_, err := file.Seek(end, io.SeekStart)
+	return err
 }
 
 // Why a journal is of no use.
@@ -103,24 +120,44 @@ const maxJournalLine = 1 << 10
 // journalText is what a journal says.
 type journalText struct {
 	claims map[string]claim
-	lines  int   // that are good, behind the first
-	safe   int   // so many of them are about what is on the disk
-	kept   int64 // when the file was changed last, by whom wrote the last line; 0: it was killed
+	lines  int    // that are good, behind the first
+	file   uint64 // that it is of
+	kept   int64  // when the file was changed last, by whom wrote the last line; 0: it was killed
 }
 
-// killedWithin is how much later than its journal a file may have been written by
-// somebody who was killed. File systems round to two seconds.
-const killedWithin = 2 * time.Second
+// killedWithin is how much later than its journal a file may have been changed by
+// the writer itself, when it was killed. One that is slower is read again.
+const killedWithin = 500 * time.Millisecond
 
-// isOf says whether nobody changed a file since the journal was written.
-func (t journalText) isOf(file, journal fs.FileInfo) bool {
+// isOf says whether it is of that file, and nobody changed it since the journal was
+// written.
+func (t journalText) isOf(file, journal disk.State) bool {
 	switch {
-	case file == nil || journal == nil:
+	case t.file != file.ID:
 		return false
 	case t.kept != 0:
-		return file.ModTime().UnixNano() == t.kept
+		return file.Changed.UnixNano() == t.kept
 	}
-	return !file.ModTime().After(journal.ModTime().Add(killedWithin))
+	return !file.Changed.After(journal.Changed.Add(killedWithin))
+}
+
+// safe notes that what some lines say is on the disk.
+func (t *journalText) safe(from, to int) {
+	for name, c := range t.claims {
+		if c.safe = c.safe || from < c.line && c.line <= to; c.safe {
+			t.claims[name] = c
+		}
+	}
+}
+
+// ofFile notes whose journal it is from here on. What was safe was so in another
+// file, or in one that somebody changed.
+func (t *journalText) ofFile(id uint64) {
+	t.file = id
+	for name, c := range t.claims {
+		c.safe = false
+		t.claims[name] = c
+	}
 }
 
 // readJournal reads as far as the lines are good, and says how far that is.
@@ -143,10 +180,6 @@ func readJournal(r io.Reader, plan digest.Digest) (text journalText, end int64, 
 		}
 		end += int64(len(line))
 	}
-	for name, c := range text.claims {
-		c.safe = c.line <= text.safe
-		text.claims[name] = c
-	}
 	return text, end, ""
 }
 
@@ -164,8 +197,16 @@ func (t *journalText) add(line string) bool {
 	}
 	kept := int64(0)
 	switch {
-	case len(words) == 2 && words[0] == "safe":
-		t.safe = int(min(number(words[1], 10, 63), uint64(t.lines))) //nolint:gosec // not more than there are
+	case len(words) == 3 && words[0] == "safe":
+		most := uint64(t.lines)                                                                        //nolint:gosec // they were counted
+		from, to := int(min(number(words[1], 10, 63), most)), int(min(number(words[2], 10, 63), most)) //nolint:gosec // not more than there are
+		if ok {
+			t.safe(from, to)
+		}
+	case len(words) == 2 && words[0] == "file":
+		if id := number(words[1], 10, 64); ok {
+			t.ofFile(id)
+		}
 	case len(words) == 2 && words[0] == "kept":
 		kept = int64(number(words[1], 10, 63)) //nolint:gosec // 63 bits
 	case len(words) == 3 && words[0] == "done":
@@ -193,6 +234,8 @@ func lineSum(line string) string {
 	return fmt.Sprintf("%08x", crc32.Checksum([]byte(line), castagnoli))
 }
 
+func lineOf(text string) string { return lineSum(text) + " " + text + "\n" }
+
 // done notes that a file of the tar is written.
 func (j *journal) done(name string, sum uint32) {
 	j.write(fmt.Sprintf("done %s %08x", name, sum))
@@ -203,9 +246,9 @@ func (j *journal) at(name string, content int64, sum uint32, state []byte) {
 	j.write(fmt.Sprintf("at %s %d %08x %s", name, content, sum, base64.StdEncoding.EncodeToString(state)))
 }
 
-// safe notes that what the first lines say is on the disk.
-func (j *journal) safe(lines int) {
-	j.write(fmt.Sprintf("safe %d", lines))
+// safe notes that what the lines behind one, up to another, say is on the disk.
+func (j *journal) safe(from, to int) {
+	j.write(fmt.Sprintf("safe %d %d", from, to))
 }
 
 // kept notes when the file was changed last.
@@ -224,7 +267,7 @@ func (j *journal) write(line string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.err == nil {
-		_, j.err = io.WriteString(j.file, lineSum(line)+" "+line+"\n")
+		_, j.err = io.WriteString(j.file, lineOf(line))
 		j.lines++
 	}
 }

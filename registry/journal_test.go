@@ -7,90 +7,128 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+
+	"waybill/internal/disk"
 )
 
-// What the journal says is safe is believed as long as nobody changed the file
-// since.
+var somePlan = digest.FromString("plan")
+
+func openTestJournal(t *testing.T, path string, of disk.State) (*journal, map[string]claim) {
+	t.Helper()
+	j, claims, why, err := openJournal(path, somePlan, of)
+	if err != nil || why != "" && why != noJournal {
+		t.Fatal(why, err)
+	}
+	return j, claims
+}
+
+func changedAt(t *testing.T, path string) time.Time {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return disk.StateOf(info).Changed
+}
+
+func closeJournal(t *testing.T, j *journal) {
+	t.Helper()
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the journal says is safe is believed of the file that it is of, as long as
+// nobody changed that since.
 func TestJournalIsBelieved(t *testing.T) {
-	began := time.Unix(1_700_000_000, 5)
 	for name, tc := range map[string]struct {
-		kept    bool          // the writer has ended; else it was killed
-		journal time.Duration // when the journal was changed last
-		file    time.Duration // and the file
-		first   bool          // what was noted before the sync is safe
+		kept bool          // the writer has ended; else it was killed
+		id   uint64        // of the file that is there; 7 is that which was written
+		late time.Duration // how much later than the journal, or than it was when it was kept, it was changed
+		safe bool          // what was noted before the sync
 	}{
-		"killed":                       {false, 0, 100 * time.Millisecond, true},
-		"killed, and changed later":    {false, 0, 3 * time.Second, false},
-		"killed, journal written last": {false, 10 * time.Second, 0, true},
-		"kept":                         {true, time.Hour, 0, true},
-		"kept, and changed at once":    {true, 0, time.Nanosecond, false},
-		"kept, and an older one":       {true, 0, -time.Hour, false},
+		"killed":                        {false, 7, 100 * time.Millisecond, true},
+		"killed, and changed later":     {false, 7, time.Second, false},
+		"killed, journal written last":  {false, 7, -time.Hour, true},
+		"killed, and another file":      {false, 8, 0, false},
+		"kept":                          {true, 7, 0, true},
+		"kept, and changed at once":     {true, 7, time.Nanosecond, false},
+		"kept, and an older one":        {true, 7, -time.Hour, false},
+		"kept, and a copy of that time": {true, 8, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path, plan := filepath.Join(t.TempDir(), "journal"), digest.FromString("plan")
-			file := filepath.Join(t.TempDir(), "file")
-			if err := os.WriteFile(file, []byte("bytes"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			j, _, _, err := openJournal(path, plan, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			path := filepath.Join(t.TempDir(), "journal")
+			kept := time.Unix(1_700_000_000, 5)
+			j, _ := openTestJournal(t, path, disk.State{ID: 7})
+			from := j.count()
 			j.done("a", 1)
-			lines := j.count()
+			to := j.count()
 			j.at("b", 7, 2, []byte("state"))
-			j.safe(lines)
+			j.safe(from, to)
 			if tc.kept {
-				j.kept(began)
+				j.kept(kept)
 			}
-			if err := j.close(); err != nil {
-				t.Fatal(err)
+			closeJournal(t, j)
+			at := changedAt(t, path)
+			if tc.kept {
+				at = kept
 			}
-			for path, at := range map[string]time.Time{path: began.Add(tc.journal), file: began.Add(tc.file)} {
-				if err := os.Chtimes(path, at, at); err != nil {
-					t.Fatal(err)
-				}
+			j, claims := openTestJournal(t, path, disk.State{ID: tc.id, Changed: at.Add(tc.late)})
+			closeJournal(t, j)
+			if a, b := claims["a"], claims["b"]; a.safe != tc.safe || b.safe || !a.whole || b.content != 7 {
+				t.Errorf("safe are %v and %v, want %v and no: %+v", a.safe, b.safe, tc.safe, claims)
 			}
-			info, err := os.Stat(file)
-			if err != nil {
-				t.Fatal(err)
+			if tc.safe {
+				return
 			}
-			j, claims, why, err := openJournal(path, plan, info)
-			if err != nil || why != "" {
-				t.Fatal(why, err)
-			}
-			defer j.close()
-			if a, b := claims["a"], claims["b"]; a.safe != tc.first || b.safe || !a.whole || b.content != 7 {
-				t.Errorf("safe are %v and %v, want %v and no: %+v", a.safe, b.safe, tc.first, claims)
-			}
-			if j.count() < 3 {
-				t.Errorf("%d lines were read", j.count())
+			// That it is not believed is not forgotten.
+			j, claims = openTestJournal(t, path, disk.State{ID: tc.id, Changed: changedAt(t, path)})
+			closeJournal(t, j)
+			if claims["a"].safe {
+				t.Error("it is believed the next time")
 			}
 		})
 	}
 }
 
+// A run notes as safe what it wrote or read itself, and nothing that the one before
+// has left.
+func TestJournalCallsSafeWhatWasWrittenNow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	j, _ := openTestJournal(t, path, disk.State{ID: 7})
+	j.done("before", 1)
+	closeJournal(t, j)
+
+	j, _ = openTestJournal(t, path, disk.State{ID: 7, Changed: changedAt(t, path)})
+	behind := newBehindSync(file, j)
+	j.done("now", 1)
+	behind.wrote(syncStep)
+	if err := behind.end(); err != nil {
+		t.Fatal(err)
+	}
+	closeJournal(t, j)
+
+	j, claims := openTestJournal(t, path, disk.State{ID: 7, Changed: changedAt(t, path)})
+	closeJournal(t, j)
+	if claims["before"].safe || !claims["now"].safe {
+		t.Errorf("%+v", claims)
+	}
+}
+
 // A journal can't call safe what it has not said yet.
 func TestJournalClaimsNothingAhead(t *testing.T) {
-	path, plan := filepath.Join(t.TempDir(), "journal"), digest.FromString("plan")
-	j, _, _, err := openJournal(path, plan, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.safe(1000)
+	path := filepath.Join(t.TempDir(), "journal")
+	j, _ := openTestJournal(t, path, disk.State{ID: 7})
+	j.safe(0, 1000)
 	j.done("a", 1)
-	if err := j.close(); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, claims, _, err := openJournal(path, plan, info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.close()
+	closeJournal(t, j)
+	j, claims := openTestJournal(t, path, disk.State{ID: 7, Changed: changedAt(t, path)})
+	closeJournal(t, j)
 	if claims["a"].safe {
 		t.Error("a line is safe that came later")
 	}

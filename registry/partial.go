@@ -68,7 +68,7 @@ func (p *partialFile) begin(ctx context.Context, plan *tarPlan, place string) (c
 	if err != nil {
 		return nil, "", err
 	}
-	p.journal, claims, why, err = openJournal(p.journalName(), plan.digest(), info)
+	p.journal, claims, why, err = openJournal(p.journalName(), plan.digest(), disk.StateOf(info))
 	if err == nil && why != "" {
 		err = p.file.Truncate(0)
 	}
@@ -173,7 +173,7 @@ func syncFolder(folder string) {
 // keep leaves what is written, for another time.
 func (p *partialFile) keep() error {
 	if info, err := p.file.Stat(); err == nil && p.journal != nil {
-		p.journal.kept(info.ModTime())
+		p.journal.kept(disk.StateOf(info).Changed)
 	}
 	err := p.file.Close()
 	if p.journal != nil {
@@ -291,6 +291,7 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 type Resumption struct {
 	Partial string // the file
 	Kept    Amount // blobs of which all or some is there, and how many bytes of them
+	Safe    int64  // of these bytes: known to be on the disk, and not read again
 	Why     string // why nothing of it is of use; empty when something is
 }
 

@@ -20,6 +20,7 @@ type behindSync struct {
 
 func newBehindSync(file *os.File, journal *journal) *behindSync {
 	s := &behindSync{wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	before := journal.count() // what those lines say was not written by us
 	go func() {
 		defer close(s.ended)
 		for range s.wake {
@@ -27,7 +28,7 @@ func newBehindSync(file *os.File, journal *journal) *behindSync {
 			if s.err = file.Sync(); s.err != nil {
 				return
 			}
-			journal.safe(lines)
+			journal.safe(before, lines)
 		}
 	}()
 	return s

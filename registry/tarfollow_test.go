@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/opencontainers/go-digest"
+
+	"waybill/internal/disk"
 )
 
 // memoryTar is a file that several may write.
@@ -241,7 +243,7 @@ func TestFollowerTellsNoMoreThanTheFiles(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "journal")
-	j, _, _, err := openJournal(path, plan.digest(), nil)
+	j, _, _, err := openJournal(path, plan.digest(), disk.State{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +262,7 @@ func TestFollowerTellsNoMoreThanTheFiles(t *testing.T) {
 	if err := j.close(); err != nil {
 		t.Fatal(err)
 	}
-	_, claims, why, err := openJournal(path, plan.digest(), nil)
+	_, claims, why, err := openJournal(path, plan.digest(), disk.State{})
 	if err != nil || why != "" {
 		t.Fatal(why, err)
 	}

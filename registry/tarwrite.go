@@ -47,7 +47,7 @@ func writeTar(ctx context.Context, to *partialFile, plan *tarPlan, how tarWritin
 		w.past = past
 	}
 	if to.before > 0 {
-		how.hooks.resumed(Resumption{Partial: to.name(), Kept: w.claimed(), Why: why})
+		how.hooks.resumed(w.resumption(to.name(), why))
 	}
 	err = w.write(ctx, how.concurrency)
 	if failed := w.disk.end(); err == nil && failed != nil {
@@ -133,19 +133,24 @@ func (w *tarWriter) write(ctx context.Context, concurrency int) error {
 	return joinProblems(w.problems)
 }
 
-// claimed is how much of the plan's blobs the journal claims.
-func (w *tarWriter) claimed() Amount {
-	var a Amount
+// resumption is how much of the plan's blobs the journal claims.
+func (w *tarWriter) resumption(name, why string) Resumption {
+	r := Resumption{Partial: name, Why: why}
 	for _, part := range w.plan.parts {
-		switch c, ok := w.claims[part.Name]; {
-		case !ok:
-		case c.whole:
-			a.Objects, a.Bytes = a.Objects+1, a.Bytes+part.Size
-		default:
-			a.Objects, a.Bytes = a.Objects+1, a.Bytes+c.content
+		c, ok := w.claims[part.Name]
+		if !ok {
+			continue
+		}
+		n := c.content
+		if c.whole {
+			n = part.Size
+		}
+		r.Kept.Objects, r.Kept.Bytes = r.Kept.Objects+1, r.Kept.Bytes+n
+		if c.safe {
+			r.Safe += n
 		}
 	}
-	return a
+	return r
 }
 
 // done is how much there is of the plan's blobs.
@@ -343,15 +348,28 @@ func (p *blobPart) takeOver(c claim) bool {
 		return false
 	}
 	if c.whole {
+		p.writer.saidAgain(p.Name, c)
 		return true
 	}
 	if p.sum.goOn(c.state) != nil {
 		return false
 	}
+	p.writer.saidAgain(p.Name, c)
 	p.to(end, c.sum)
 	p.there, p.noted = c.content, c.content
 	p.writer.follower.reached(p.index, end, end)
 	return true
+}
+
+// saidAgain lets the journal say again what was read again.
+func (w *tarWriter) saidAgain(name string, c claim) {
+	switch {
+	case c.safe || w.journal == nil:
+	case c.whole:
+		w.journal.done(name, c.sum)
+	default:
+		w.journal.at(name, c.content, c.sum, c.state)
+	}
 }
 
 // isThere says whether what is claimed is in the file.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"waybill/internal/ui"
@@ -28,10 +30,18 @@ func resumeHooks(talk *ui.Talk) registry.ResumeHooks {
 				talk.Sayf("%s is begun again: %s", r.Partial, r.Why)
 				return
 			}
-			talk.Sayf("going on with %s, which has %s", r.Partial, ui.Size(r.Kept.Bytes))
+			talk.Sayf("going on with %s, which has %s%s", r.Partial, ui.Size(r.Kept.Bytes), notRead(r.Safe))
 		},
 		OnAltered: func(desc ocispec.Descriptor) {
 			talk.Warnf("what was left of %s is not what was written, and is read again", desc.Digest)
 		},
 	}
+}
+
+// notRead says how much of what is there is believed to be what was written.
+func notRead(bytes int64) string {
+	if bytes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s of it known to be on the disk and not read again", ui.Size(bytes))
 }

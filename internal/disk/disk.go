@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"time"
 )
 
 // ErrTooLarge is what [Reserve] gives for a file larger than files can be there.
@@ -42,6 +43,15 @@ func Free(folder string) (bytes int64, known bool) { return free(folder) }
 // Taken is how much of its disk a file takes, which is less than its size where
 // it has holes. Where that is not told it is nothing.
 func Taken(info fs.FileInfo) int64 { return taken(info) }
+
+// A State tells whether a file is the one that it was.
+type State struct {
+	ID      uint64    // of the file on its disk: another one for a copy of it; 0 where it is not told
+	Changed time.Time // when anything about it was changed last, as far as is told; nobody can set it where ID is told
+}
+
+// StateOf is the state that a file had when it was asked for.
+func StateOf(info fs.FileInfo) State { return stateOf(info) }
 
 // Reserve gives an open file its size, and where the file system can do so the
 // room for all of it, so that nobody else takes it. Elsewhere it has holes, and

@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -31,3 +32,5 @@ func isNotPast(error) bool { return false }
 func openPast(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func readCached(*os.File, []byte, int64) int { return 0 }
+
+func stateOf(info fs.FileInfo) State { return State{Changed: info.ModTime()} }

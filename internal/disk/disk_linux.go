@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,6 +42,14 @@ func free(folder string) (int64, bool) {
 
 func past(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|unix.O_DIRECT, 0)
+}
+
+func stateOf(info fs.FileInfo) State {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return State{Changed: info.ModTime()}
+	}
+	return State{ID: s.Ino, Changed: time.Unix(s.Ctim.Unix())}
 }
 
 // openPast opens the same file again, whatever is at its path by now.
