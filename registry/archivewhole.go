@@ -76,8 +76,8 @@ func hasContent(ctx context.Context, r io.ReaderAt, part tarPart) bool {
 		return true
 	}
 	verifier := part.blob.Digest.Verifier()
-	buffer := partBuffers.Get().(*partBuffer)
-	defer partBuffers.Put(buffer)
+	buffer := largeBuffers.Get().(*partBuffer)
+	defer largeBuffers.Put(buffer)
 	_, err := io.CopyBuffer(struct{ io.Writer }{verifier}, tellingReader{ctx, io.NewSectionReader(r, part.Offset, part.Size), func(int) {}}, buffer.data)
 	return err == nil && part.whole() && verifier.Verified()
 }

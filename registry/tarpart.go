@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// What is written with one call. Eight buffers, which is how many small blobs
-	// there are on their way at once by default, are no weight.
-	tarBuffer = 1 << 20
+	// What is written with one call, of large blobs and of others. There are as many
+	// of the others on their way as transfers at a time.
+	largeBuffer = 1 << 20
+	smallBuffer = 256 << 10
 
 	// ringLength is how many buffers a large blob has: one that is filled, and those
 	// that are hashed and written meanwhile.
@@ -25,9 +26,11 @@ type partBuffer struct {
 	busy sync.WaitGroup
 }
 
-var partBuffers = sync.Pool{New: func() any {
-	return &partBuffer{data: disk.Buffer(tarBuffer)}
-}}
+var largeBuffers, smallBuffers = buffersOf(largeBuffer), buffersOf(smallBuffer)
+
+func buffersOf(size int) *sync.Pool {
+	return &sync.Pool{New: func() any { return &partBuffer{data: disk.Buffer(size)} }}
+}
 
 // partWriter writes a part of a tar from its begin to its end. It gathers what
 // is written in a buffer; when it has more than one, those that are full are

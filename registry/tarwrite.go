@@ -207,8 +207,8 @@ func (w *tarWriter) part(ctx context.Context, i int) error {
 
 func (w *tarWriter) dataPart(i int) error {
 	part := w.plan.parts[i]
-	buffer := partBuffers.Get().(*partBuffer)
-	defer partBuffers.Put(buffer)
+	buffer := smallBuffers.Get().(*partBuffer)
+	defer smallBuffers.Put(buffer)
 	out := newPartWriter(w.file, part.Header, 0, []*partBuffer{buffer})
 	out.disk = w.disk
 	err := errors.Join(out.addHeader(part), out.add(part.data), out.pad(part.End()))
@@ -239,7 +239,8 @@ type blobPart struct {
 	tarPart
 	index  int // of the plan's parts
 	writer *tarWriter
-	fed    bool // the follower gets it from memory
+	fed    bool       // the follower gets it from memory
+	pool   *sync.Pool // of its buffers
 	ring   []*partBuffer
 	out    *partWriter
 	sum    *besideHash // of the content so far
@@ -254,14 +255,15 @@ type blobPart struct {
 // takeBuffers takes the memory that the blob needs.
 func (p *blobPart) takeBuffers() {
 	n := 1
+	p.pool = smallBuffers
 	switch {
 	case p.fed:
-		n = ringLength
+		n, p.pool = ringLength, largeBuffers
 	case p.writer.isLarge(p.tarPart):
-		n = 2
+		n, p.pool = 2, largeBuffers
 	}
 	for range n {
-		p.ring = append(p.ring, partBuffers.Get().(*partBuffer))
+		p.ring = append(p.ring, p.pool.Get().(*partBuffer))
 	}
 }
 
@@ -269,7 +271,7 @@ func (p *blobPart) takeBuffers() {
 func (p *blobPart) end() {
 	for _, b := range p.ring {
 		b.busy.Wait()
-		partBuffers.Put(b)
+		p.pool.Put(b)
 	}
 	p.sum.close()
 }
