@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,15 +35,18 @@ type tarPlan struct {
 type tarPart struct {
 	tarball.Planned
 	data []byte             // what is in it when that is known; nil for a blob
-	late bool               // what is in it is only known once the rest is written
 	blob ocispec.Descriptor // the blob that is in it,
 	from int64              // from this byte on
+	sum  digest.Digest      // of a piece of a blob; empty for a whole one
 	supply
 }
 
-// whole says whether a part is all of a blob: what is written of it can be
-// checked by its digest.
+// whole says whether a part is all of a blob.
 func (p tarPart) whole() bool { return p.data == nil && p.from == 0 && p.Size == p.blob.Size }
+
+// content is the digest of what is in a part of a blob, which all that is written
+// of it is held against.
+func (p tarPart) content() digest.Digest { return cmp.Or(p.sum, p.blob.Digest) }
 
 // addData plans a file whose bytes are known.
 func (p *tarPlan) addData(name string, data []byte) error {
@@ -87,7 +91,7 @@ func (p *tarPlan) skip() {
 func (p *tarPlan) digest() digest.Digest {
 	sum := digest.SHA256.Digester()
 	for _, part := range p.parts {
-		content := part.blob.Digest
+		content := part.content()
 		if part.data != nil {
 			content = digest.FromBytes(part.data)
 		}

@@ -75,11 +75,11 @@ func hasContent(ctx context.Context, r io.ReaderAt, part tarPart) bool {
 	if part.data != nil {
 		return true
 	}
-	verifier := part.blob.Digest.Verifier()
+	verifier := part.content().Verifier()
 	buffer := largeBuffers.Get().(*partBuffer)
 	defer largeBuffers.Put(buffer)
 	_, err := io.CopyBuffer(struct{ io.Writer }{verifier}, tellingReader{ctx, io.NewSectionReader(r, part.Offset, part.Size), func(int) {}}, buffer.data)
-	return err == nil && part.whole() && verifier.Verified()
+	return err == nil && verifier.Verified()
 }
 
 func isZero(r io.ReaderAt, from, to int64) bool { return hasBytes(r, from, make([]byte, to-from)) }

@@ -20,8 +20,6 @@ type tarWriting struct {
 	concurrency int
 	hooks       *ResumeHooks
 	sum         *tarSum // computed while the tar is written; nil for no need of it
-	// finish is called with the file once all of the plan is in it; nil for nothing.
-	finish func(*os.File) error
 }
 
 // writeTar writes a planned tar to a partial file, goes on with what an
@@ -52,9 +50,6 @@ func writeTar(ctx context.Context, to *partialFile, plan *tarPlan, how tarWritin
 	err = w.write(ctx, how.concurrency)
 	if failed := w.disk.end(); err == nil && failed != nil {
 		err = &fileError{failed}
-	}
-	if err == nil && how.finish != nil {
-		err = how.finish(to.file)
 	}
 	if err == nil {
 		w.follower.complete()
@@ -193,7 +188,7 @@ func (w *tarWriter) part(ctx context.Context, i int) error {
 		fed = alone && w.follower != nil
 	}
 	part.started()
-	p := &blobPart{tarPart: part, index: i, writer: w, fed: fed, sum: newBesideHash(part.blob.Digest.Algorithm())}
+	p := &blobPart{tarPart: part, index: i, writer: w, fed: fed, sum: newBesideHash(part.content().Algorithm())}
 	defer p.end()
 	p.takeBuffers()
 	if err := p.run(ctx); err != nil {
@@ -212,7 +207,7 @@ func (w *tarWriter) dataPart(i int) error {
 	out := newPartWriter(w.file, part.Header, 0, []*partBuffer{buffer})
 	out.disk = w.disk
 	err := errors.Join(out.addHeader(part), out.add(part.data), out.pad(part.End()))
-	if err == nil && !part.late {
+	if err == nil {
 		w.follower.reached(i, part.End(), part.End())
 	}
 	return err
@@ -395,7 +390,8 @@ func sumOf(r io.ReaderAt, from, to int64, buffer []byte) (uint32, error) {
 	return sum, nil
 }
 
-// copy brings what is left from where the blob comes from, and checks the whole.
+// copy brings what is left from where the blob comes from, and checks all of the
+// part.
 func (p *blobPart) copy(ctx context.Context) error {
 	if p.there < p.Size || p.Size == 0 {
 		if err := p.transfer(ctx); err != nil {
@@ -405,7 +401,7 @@ func (p *blobPart) copy(ctx context.Context) error {
 	if err := p.out.settleHash(); err != nil {
 		return err
 	}
-	if p.whole() && p.sum.encoded(p.blob.Digest.Algorithm()) != p.blob.Digest.Encoded() {
+	if want := p.content(); p.sum.encoded(want.Algorithm()) != want.Encoded() {
 		return p.failed(&mismatchError{p.wrong("corrupt: the content is not what its digest says")})
 	}
 	return p.out.pad(p.End())

@@ -1,9 +1,8 @@
 package registry
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -199,22 +198,16 @@ func (s *volumeSet) checkJoined(ctx context.Context) error {
 	return nil
 }
 
-// sumPieces makes waybill-pieces.json of a volume that is written but for it.
-func sumPieces(parts []volumePart, open func(volumePart) (io.Reader, error)) ([]byte, error) {
+// listPieces makes waybill-pieces.json of a volume. What is not known yet has a
+// place in it.
+func listPieces(parts []volumePart, sums map[string]digest.Digest) ([]byte, error) {
 	var list volumePieces
 	for _, p := range parts {
 		if p.Piece == 0 {
 			continue
 		}
-		h := sha256.New()
-		r, err := open(p)
-		if err == nil {
-			_, err = io.Copy(h, r)
-		}
-		if err != nil {
-			return nil, err
-		}
-		list.Pieces = append(list.Pieces, pieceSum{Digest: p.Digest, Piece: p.Piece, SHA256: hex.EncodeToString(h.Sum(nil))})
+		sum := cmp.Or(sums[p.entry()], digest.FromBytes(nil))
+		list.Pieces = append(list.Pieces, pieceSum{Digest: p.Digest, Piece: p.Piece, SHA256: sum.Encoded()})
 	}
 	if len(list.Pieces) > maxPieces {
 		return nil, errors.New("more pieces in a volume than there is room to list")

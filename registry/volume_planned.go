@@ -1,12 +1,8 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -21,6 +17,7 @@ type plannedSet struct {
 	index    []byte
 	data     map[digest.Digest][]byte // blobs that are at hand
 	supplies map[digest.Digest]supply
+	sums     map[string]digest.Digest // of pieces, by entry, as far as they are known
 }
 
 // planSet plans the volumes of everything that was tagged.
@@ -33,7 +30,7 @@ func (t *volumeTarget) planSet(ctx context.Context) (*plannedSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &plannedSet{index: c.indexData, data: c.data, supplies: c.supplies}
+	s := &plannedSet{index: c.indexData, data: c.data, supplies: c.supplies, sums: map[string]digest.Digest{}}
 	base := volumeTable{Split: t.opts.Split, Root: root.Digest, Name: nameOf(root), Index: digest.FromBytes(c.indexData)}
 	if s.plan, err = assignVolumes(c.blobs, base, int64(len(c.indexData))); err != nil {
 		return nil, err
@@ -81,7 +78,7 @@ func (s *plannedSet) tarPlan(number int) (*tarPlan, error) {
 			planned.data = data[part.Offset : part.Offset+part.bytes()]
 		} else {
 			planned.blob = ocispec.Descriptor{Digest: part.Digest, Size: part.Size}
-			planned.from, planned.supply = part.Offset, s.supplyOf(part)
+			planned.from, planned.sum, planned.supply = part.Offset, s.sums[part.entry()], s.supplyOf(part)
 		}
 		if err := p.add(planned); err != nil {
 			return nil, err
@@ -91,12 +88,11 @@ func (s *plannedSet) tarPlan(number int) (*tarPlan, error) {
 	if !cut {
 		return p, nil
 	}
-	// The checksums take their place when the pieces are there.
-	sums, err := sumPieces(table.Contents, func(volumePart) (io.Reader, error) { return bytes.NewReader(nil), nil })
+	sums, err := listPieces(table.Contents, s.sums)
 	if err != nil {
 		return nil, err
 	}
-	return p, p.add(tarPart{data: sums, late: true, Planned: tarball.Planned{Name: piecesFile, Size: int64(len(sums))}})
+	return p, p.addData(piecesFile, sums)
 }
 
 // supplyOf is where a part is read; a blob is done when its last piece is.
@@ -114,29 +110,6 @@ func (s *plannedSet) supplyOf(p volumePart) supply {
 	return o
 }
 
-// writeSums hashes the pieces as they are in the file.
-func (s *plannedSet) writeSums(number int, plan *tarPlan, file *os.File) error {
-	at := map[string]tarball.Planned{}
-	for _, part := range plan.parts {
-		at[part.Name] = part.Planned
-	}
-	place, ok := at[piecesFile]
-	if !ok {
-		return nil
-	}
-	sums, err := sumPieces(s.plan.table(number).Contents, func(p volumePart) (io.Reader, error) {
-		return io.NewSectionReader(file, at[p.entry()].Offset, p.bytes()), nil
-	})
-	if err != nil {
-		return err
-	}
-	if int64(len(sums)) != place.Size {
-		return fmt.Errorf("%s has %d bytes, and %d were planned", piecesFile, len(sums), place.Size)
-	}
-	_, err = file.WriteAt(sums, place.Offset)
-	return err
-}
-
 // isWhole says whether a volume of this set lies at a path, every byte as it
 // should be.
 func (s *plannedSet) isWhole(ctx context.Context, path string, number int) bool {
@@ -145,7 +118,7 @@ func (s *plannedSet) isWhole(ctx context.Context, path string, number int) bool 
 		return false
 	}
 	defer v.blobs.Close() // it was only read from
-	return v.set == s.set && v.table.Number == number && v.check(ctx, func(int) {}) == nil
+	return v.set == s.set && v.table.Number == number && s.hasPieces(v) && v.check(ctx, func(int) {}) == nil
 }
 
 // skip tells who waits for the parts of a volume that nothing is to be done.

@@ -30,6 +30,10 @@ type ArchiveOptions struct {
 	OnReplace func(path, what string, removed bool)
 	// Delta leaves out what its bases hold; nil for nothing.
 	Delta *Delta
+	// OnCut is told of each blob that goes into volumes in pieces, before it is read once
+	// to know what each of them has to be; nil for nobody. [CopyOptions.OnBytes] is not
+	// told of that.
+	OnCut func(desc ocispec.Descriptor)
 	// OnVolume is told of each volume once it is there; kept says that it was there
 	// before. Nil for nobody.
 	OnVolume func(f VolumeFile, of int, kept bool)
@@ -163,6 +167,9 @@ func (t *volumeTarget) writeAll(ctx context.Context) error {
 	if err := t.findRoom(s); err != nil {
 		return err
 	}
+	if err := t.sumCut(ctx, s); err != nil {
+		return err
+	}
 	for n := 1; n <= total; n++ {
 		if t.opts.Volume != 0 && n != t.opts.Volume {
 			plan, err := s.tarPlan(n)
@@ -287,9 +294,5 @@ func (t *volumeTarget) writeVolume(ctx context.Context, s *plannedSet, number in
 	if err != nil {
 		return err
 	}
-	return writeTar(ctx, partial, plan, tarWriting{
-		place: path, concurrency: t.concurrency, hooks: t.hooks,
-		sum:    sum,
-		finish: func(file *os.File) error { return s.writeSums(number, plan, file) },
-	})
+	return writeTar(ctx, partial, plan, tarWriting{place: path, concurrency: t.concurrency, hooks: t.hooks, sum: sum})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/urfave/cli/v2"
 
 	"waybill/internal/flags"
@@ -57,6 +58,9 @@ func createParts(ctx context.Context, c copier, d destination) (*registry.Destin
 				done = "removed"
 			}
 			c.talk.Sayf("%s was %s: %s", path, what, done)
+		},
+		OnCut: func(desc ocispec.Descriptor) {
+			c.talk.Sayf("%s (%s) is larger than a volume: it is read and checked before its pieces are written", desc.Digest, ui.Size(desc.Size))
 		},
 		OnVolume: func(f registry.VolumeFile, of int, kept bool) {
 			word := "written"
