@@ -41,7 +41,8 @@ before the first upload; blobs are taken over from the copy, not sent again.
 With a policy the source must satisfy it before anything is written, and each
 target before its tag is set. Where a registry denies the look-up of signatures,
 it cannot be known whether there are some: without a policy that is said and the
-copy goes on, with one it fails unless --allow-missing is given.
+copy goes on, with one it fails unless --allow-missing is given. That a bundle
+is not signed itself has to be known, for --allow-unsigned too.
 
 Exit codes: 0 done, 1 failed (a version's tag names other content, …), 2 usage,
 3 refused by the policy, 4 a registry says not found or denied, 6 content
