@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -25,6 +26,7 @@ type archiveTarget struct {
 	hooks   *ResumeHooks
 	delta   *Delta // nil: nothing is left out
 	sum     tarSum // of the file
+	left    []string
 }
 
 // createArchive begins an archive. With keep, what is in the file now will be in
@@ -89,6 +91,7 @@ func (t *archiveTarget) commit(ctx context.Context) error {
 		if there {
 			plan.skip()
 			t.hooks.there()
+			t.left = t.partial.left()
 		}
 		if err != nil || there {
 			return errors.Join(explainWrite(err, t.place), t.close(), t.partial.leave())
@@ -96,6 +99,28 @@ func (t *archiveTarget) commit(ctx context.Context) error {
 	}
 	how := tarWriting{place: t.place, concurrency: t.concurrency, hooks: t.hooks, sum: &t.sum}
 	return errors.Join(writeTar(ctx, t.partial, plan, how), t.close())
+}
+
+// left names the files that an interrupted write has left.
+func (p *partialFile) left() []string {
+	if p.before == 0 {
+		return nil
+	}
+	names := []string{p.name()}
+	if exists(p.journalName()) {
+		names = append(names, p.journalName())
+	}
+	return names
+}
+
+// Left names files that an interrupted write has left beside an archive, which was
+// there already and needed nothing of them: they are still there. It is known once
+// the destination is committed.
+func (d *Destination) Left() []string {
+	if t, ok := d.target.(*archiveTarget); ok {
+		return slices.Clone(t.left)
+	}
+	return nil
 }
 
 // abort gives up. What an interrupted write has left, and what is in the file

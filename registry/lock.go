@@ -57,7 +57,7 @@ func tryLock(name string) (*os.File, error) {
 // it must be looked at again; a link is none that this package makes.
 func openLocked(name string) (*os.File, error) {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, &ContentError{Ref: name, Reason: "is no regular file"}
+		return nil, &ContentError{Ref: name, Reason: "is no regular file", Advice: "remove " + name + ", which a write would have to make anew, or choose another name to write to"}
 	}
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

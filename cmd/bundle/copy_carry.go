@@ -293,6 +293,7 @@ func (c copier) carry(ctx context.Context, d destination, at copiedTo) (_ copied
 	if at.There {
 		result = wasThere(result, c.plan.Size())
 		at.take(result)
+		c.sayLeft(d, dst.Left())
 	}
 	if volumes := dst.Volumes(); volumes != nil {
 		result.Copied, result.Skipped = volumes.Written, volumes.Kept

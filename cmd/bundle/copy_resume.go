@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -21,6 +22,14 @@ func (c copier) resume(at *copiedTo) registry.ResumeHooks {
 	}
 	hooks.OnThere = func() { at.There = true }
 	return hooks
+}
+
+// sayLeft names what an interrupted run has left beside a file that needed nothing
+// of it.
+func (c copier) sayLeft(d destination, files []string) {
+	if len(files) > 0 {
+		c.talk.Warnf("%s is there already, whole; an interrupted run of something else left %s, to go on with or to remove", d.loc.Path, strings.Join(files, " and "))
+	}
 }
 
 func resumeHooks(talk *ui.Talk) registry.ResumeHooks {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"waybill/bundle"
+	"waybill/internal/disk"
 	"waybill/internal/door"
 	"waybill/internal/files"
 	"waybill/internal/ui"
@@ -96,11 +98,13 @@ func (c copier) writePackingList(ctx context.Context, d destination, dst *regist
 	if err != nil {
 		return err
 	}
-	if err := files.Write(d.loc.Path+packingJSON, append(data, '\n'), 0o644); err != nil {
-		return fmt.Errorf("writing the packing list: %w", err)
-	}
-	if err := files.Write(d.loc.Path+packingText, []byte(list.text()), 0o644); err != nil {
-		return fmt.Errorf("writing the packing list: %w", err)
+	err = files.WriteAll([]files.Content{
+		{Path: d.loc.Path + packingJSON, Data: append(data, '\n')},
+		{Path: d.loc.Path + packingText, Data: []byte(list.text())},
+	}, 0o644)
+	if err != nil {
+		list.removeOther(d.loc.Path)
+		return &packingError{saved: d.loc.Path, err: err}
 	}
 	c.talk.Sayf("what is in it, and how it is loaded, is in %s and %s", d.loc.Path+packingText, filepath.Base(d.loc.Path)+packingJSON)
 	return nil
@@ -130,12 +134,8 @@ func packedImageOf(image bundle.LockedImage) packedImage {
 // takeOver keeps the checksums of volumes that an earlier run has written to the
 // same place.
 func (l *packingList) takeOver(path string) {
-	data, err := files.Read(path)
-	if err != nil {
-		return
-	}
-	var before packingList
-	if json.Unmarshal(data, &before) != nil || before.Format != l.Format || before.Root != l.Root || before.Split != l.Split {
+	before, ok := readPackingList(path)
+	if !ok || !l.isOfSame(before) {
 		return
 	}
 	for i, f := range l.Volumes {
@@ -145,6 +145,48 @@ func (l *packingList) takeOver(path string) {
 			}
 		}
 	}
+}
+
+// readPackingList reads a list that lies there already, if that is one.
+func readPackingList(path string) (list packingList, ok bool) {
+	data, err := files.Read(path)
+	ok = err == nil && json.Unmarshal(data, &list) == nil && list.Format == packingFormat
+	return list, ok
+}
+
+// isOfSame says whether a list is of the same files.
+func (l *packingList) isOfSame(other packingList) bool {
+	return other.Root == l.Root && other.Split == l.Split
+}
+
+// removeOther removes the list of what a file held before, so that none lies beside
+// it which is not of it.
+func (l *packingList) removeOther(path string) {
+	if before, ok := readPackingList(path + packingJSON); ok && !l.isOfSame(before) {
+		_ = os.Remove(path + packingJSON)
+		_ = os.Remove(path + packingText)
+	}
+}
+
+// A packingError reports that what was saved is there, and the list of it is not.
+type packingError struct {
+	saved string
+	err   error
+}
+
+func (e *packingError) Error() string {
+	return fmt.Sprintf("what was saved to %s is there, whole; writing the packing list: %v", e.saved, files.PlainError(e.err))
+}
+
+func (e *packingError) Unwrap() error { return e.err }
+
+// Hint says what to type next.
+func (e *packingError) Hint() string {
+	hint := "run the same command again and it writes the list alone: what is saved is there and stays"
+	if disk.IsFull(e.err) {
+		return "make room on the disk first\n" + hint
+	}
+	return hint
 }
 
 // commands are what to type to load it.

@@ -72,29 +72,68 @@ func PlainError(err error) error {
 // Write writes a file beside its place and renames it there, so that a
 // half-written one is never seen. What an earlier Write left that was killed is
 // taken away.
-func Write(path string, data []byte, mode fs.FileMode) (err error) {
-	dir, prefix := filepath.Dir(path), "."+filepath.Base(path)+".waybill-"
-	if err := beside.Sweep(dir, prefix); err != nil {
-		return err
-	}
-	f, err := beside.Create(dir, prefix)
-	if err != nil {
-		return err
-	}
+func Write(path string, data []byte, mode fs.FileMode) error {
+	return WriteAll([]Content{{Path: path, Data: data}}, mode)
+}
+
+// Content is what a file will hold.
+type Content struct {
+	Path string
+	Data []byte
+}
+
+// WriteAll writes files as [Write] does, and gives none of them its name before
+// there was room for all. When one can't have its name, none has.
+func WriteAll(all []Content, mode fs.FileMode) (err error) {
+	var staged []*os.File
+	named := 0
 	defer func() {
-		if err != nil {
+		if err == nil {
+			return
+		}
+		for i, f := range staged {
 			f.Close()
-			os.Remove(f.Name())
+			os.Remove(f.Name()) // one that was renamed has not got this name any more
+			if i < named {
+				os.Remove(all[i].Path)
+			}
 		}
 	}()
+	for _, c := range all {
+		f, err := create(c.Path)
+		if err != nil {
+			return err
+		}
+		staged = append(staged, f)
+		if err := fill(f, c.Data, mode); err != nil {
+			return err
+		}
+	}
+	for i, f := range staged {
+		if err := beside.Rename(f, all[i].Path); err != nil {
+			return err
+		}
+		named++
+	}
+	return nil
+}
+
+// create makes the file that will be renamed to path.
+func create(path string) (*os.File, error) {
+	dir, prefix := filepath.Dir(path), "."+filepath.Base(path)+".waybill-"
+	if err := beside.Sweep(dir, prefix); err != nil {
+		return nil, err
+	}
+	return beside.Create(dir, prefix)
+}
+
+// fill writes all of a file, down to the disk.
+func fill(f *os.File, data []byte, mode fs.FileMode) error {
 	if _, err := f.Write(data); err != nil {
 		return err
 	}
 	if err := f.Chmod(mode); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	return beside.Rename(f, path)
+	return f.Sync()
 }
