@@ -121,7 +121,7 @@ func (f *tarFollower) restart() {
 	f.release()
 }
 
-// complete notes that all parts are written, late ones too: what is left is
+// complete notes that all parts are written: what is left is
 // read, whatever comes.
 func (f *tarFollower) complete() {
 	if f == nil {
