@@ -65,7 +65,7 @@ type claim struct {
 func openJournal(path string, plan digest.Digest, of disk.State) (j *journal, claims map[string]claim, why string, err error) {
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, nil, "", &ContentError{Ref: path, Reason: "is no regular file"}
+		return nil, nil, "", inTheWay(path)
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

@@ -52,12 +52,17 @@ func tryLock(name string) (*os.File, error) {
 	return f, f.Truncate(0)
 }
 
+// inTheWay is something else where a file has to be written.
+func inTheWay(name string) error {
+	return &ContentError{Ref: name, Reason: "is no regular file", Advice: "remove " + name + ", which a write would have to make anew, or choose another name to write to"}
+}
+
 // openLocked opens a file, which it makes when it isn't there, and takes its
 // lock, or gives beside.ErrLocked. The name may have gone to another file meanwhile, so
 // it must be looked at again; a link is none that this package makes.
 func openLocked(name string) (*os.File, error) {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, &ContentError{Ref: name, Reason: "is no regular file", Advice: "remove " + name + ", which a write would have to make anew, or choose another name to write to"}
+		return nil, inTheWay(name)
 	}
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
