@@ -94,13 +94,13 @@ func (r *onceReader) next(buffer *[]byte) readPiece {
 	if want := r.end - begin; want < int64(len(data)) {
 		data = data[:(want+Alignment-1)&^(Alignment-1)]
 	}
-	n := readCached(r.file, data, begin)
-	var err error
-	if begin+int64(n) < r.end && n < len(data) {
-		n, err = r.past.ReadAt(data, begin)
-		if IsNotPast(err) {
-			n, err = r.file.ReadAt(data, begin)
-		}
+	from := r.past
+	if isCached(r.file, begin, int64(len(data))) {
+		from = r.file
+	}
+	n, err := from.ReadAt(data, begin)
+	if from == r.past && IsNotPast(err) {
+		n, err = r.file.ReadAt(data, begin)
 	}
 	have := min(begin+int64(n), r.end)
 	piece := readPiece{buffer: buffer}
