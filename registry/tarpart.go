@@ -32,6 +32,13 @@ func buffersOf(size int) *sync.Pool {
 	return &sync.Pool{New: func() any { return &partBuffer{data: disk.Buffer(size)} }}
 }
 
+// waitFor waits until nobody reads the buffers any more.
+func waitFor(ring []*partBuffer) {
+	for _, b := range ring {
+		b.busy.Wait()
+	}
+}
+
 // partWriter writes a part of a tar from its begin to its end. It gathers what
 // is written in a buffer; when it has more than one, those that are full are
 // hashed and written while another is filled.
@@ -147,9 +154,7 @@ func (o *partWriter) failure() error {
 // settle waits until all that was flushed is written and hashed, and hashes the
 // content that was not.
 func (o *partWriter) settle() error {
-	for _, b := range o.ring {
-		b.busy.Wait()
-	}
+	waitFor(o.ring)
 	o.hashRest()
 	return o.failure()
 }

@@ -75,7 +75,7 @@ type tarWriter struct {
 	file     tarFile
 	past     *os.File // the same past the system's cache; nil where that is not possible
 	before   int64    // how long the file was
-	journal  *journal // nil for none
+	journal  *journal
 	disk     *behindSync
 	lanes    *lanes
 	claims   map[string]claim
@@ -264,8 +264,8 @@ func (p *blobPart) takeBuffers() {
 
 // end gives them back, when nobody reads them any more.
 func (p *blobPart) end() {
+	waitFor(p.ring)
 	for _, b := range p.ring {
-		b.busy.Wait()
 		p.pool.Put(b)
 	}
 	p.sum.close()
@@ -299,9 +299,7 @@ func (p *blobPart) run(ctx context.Context) error {
 	}
 	switch {
 	case err == nil:
-		if p.writer.journal != nil {
-			p.writer.journal.done(p.Name, p.out.sum)
-		}
+		p.writer.journal.done(p.Name, p.out.sum)
 		return nil
 	case !isFileError(err) && !isContentProblem(err) && p.there > p.noted && errors.Join(p.out.flush(), p.out.settle()) == nil:
 		p.tell()
@@ -320,9 +318,7 @@ func (p *blobPart) fresh() error {
 
 // to goes on writing at a place, behind what has a checksum.
 func (p *blobPart) to(at int64, sum uint32) {
-	for _, b := range p.ring {
-		b.busy.Wait()
-	}
+	waitFor(p.ring)
 	p.out = newPartWriter(p.writer.file, at, sum, p.ring)
 	p.out.digest, p.out.disk = p.sum, p.writer.disk
 	if p.fed {
@@ -361,7 +357,7 @@ func (p *blobPart) takeOver(c claim) bool {
 // saidAgain lets the journal say again what was read again.
 func (w *tarWriter) saidAgain(name string, c claim) {
 	switch {
-	case c.safe || w.journal == nil:
+	case c.safe:
 	case c.whole:
 		w.journal.done(name, c.sum)
 	default:
@@ -468,9 +464,6 @@ func (p *blobPart) tell() {
 	}
 	p.begun, p.reading = time.Now(), 0
 	p.noted = p.there
-	if p.writer.journal == nil {
-		return
-	}
 	data, err := p.sum.state()
 	if err != nil {
 		return
