@@ -201,7 +201,7 @@ func signEach(ctx context.Context, dst *registry.Destination, root ocispec.Descr
 		p.Start(desc.Digest.String())
 		result, err := signer.Sign(ctx, dst, desc, signing.SignOptions{Repository: repositoryOf(dst.Location), Format: opts.format})
 		if err != nil {
-			return nil, fmt.Errorf("signing %s: %w", desc.Digest, err)
+			return nil, fmt.Errorf("signing %s: %w", dst.Location.WithDigest(desc.Digest), err)
 		}
 		signed = append(signed, signedDigest{Digest: desc.Digest.String(), AlreadySigned: result.AlreadySigned})
 		p.Finish(desc.Digest.String())

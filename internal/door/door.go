@@ -93,7 +93,11 @@ func (o *Opened) open(ctx context.Context, opts Options) (err error) {
 	if _, err := content.FetchAll(ctx, o.Source, o.Root); err != nil {
 		return fmt.Errorf("reading the root of %s: %w", o.Location, err)
 	}
-	if o.Verification, err = verify(ctx, o.Source, o.Location.String(), o.Root, opts); err != nil {
+	o.Verification, err = verify(ctx, o.Source, o.Location.String(), o.Root, opts)
+	if damaged := (*signing.ContentError)(nil); errors.As(err, &damaged) {
+		return fmt.Errorf("verifying %s: %w", o.Location, err)
+	}
+	if err != nil {
 		return err
 	}
 	o.Bundle, err = bundle.Open(ctx, o.Source, o.Root)
