@@ -15,6 +15,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
 
 	"waybill/internal/files"
 	"waybill/internal/ref"
@@ -26,6 +27,14 @@ type Holdings struct {
 	Roots     []HeldRoot
 	Delta     *Delta // what a place that is a delta leaves out; it is not held
 	blobs     digestSet
+
+	// Unreadable are the manifests that tags or other manifests name and that are not
+	// there, or not what their digests say, one error for each. They are not held, nor
+	// is what only they lead to.
+	Unreadable []error
+	// Undetermined are the look-ups for what hangs on a manifest that gave no answer;
+	// what they would have led to is not held.
+	Undetermined []Undetermined
 }
 
 // A HeldRoot is what somebody would open at a place.
@@ -222,6 +231,8 @@ func (h *Holdings) sort() {
 		return strings.Compare(a.Digest.String(), b.Digest.String())
 	})
 	h.Roots = slices.Compact(h.Roots)
+	slices.SortStableFunc(h.Undetermined, func(a, b Undetermined) int { return strings.Compare(a.Subject.String(), b.Subject.String()) })
+	slices.SortFunc(h.Unreadable, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 }
 
 // describe takes over what a manifest says of itself.
@@ -337,7 +348,11 @@ func (w *inventoryWalk) fromTags(ctx context.Context, tags []string) (*Holdings,
 	found := make([]heldTag, len(tags))
 	err := each(ctx, w.concurrency, len(tags), func(ctx context.Context, i int) error {
 		desc, err := w.place.Resolve(ctx, tags[i])
+		if errors.Is(err, errdef.ErrNotFound) {
+			return nil
+		}
 		if isContentProblem(err) {
+			w.cannotRead(err)
 			return nil
 		}
 		found[i] = heldTag{tags[i], desc}
@@ -394,6 +409,7 @@ func (w *inventoryWalk) visit(ctx context.Context, desc ocispec.Descriptor, tags
 	data, err := content.FetchAll(ctx, w.place, desc)
 	if isContentProblem(err) {
 		w.forget(desc)
+		w.cannotRead(err)
 		return nil, nil
 	}
 	if err != nil {
@@ -403,6 +419,7 @@ func (w *inventoryWalk) visit(ctx context.Context, desc ocispec.Descriptor, tags
 	l, err := readLinks(data)
 	if err != nil {
 		w.forget(desc)
+		w.cannotRead(&ContentError{Ref: w.place.name(), Digest: desc.Digest, Reason: "is no manifest", Err: err})
 		return nil, nil
 	}
 	for _, tag := range tags {
@@ -416,7 +433,10 @@ func (w *inventoryWalk) visit(ctx context.Context, desc ocispec.Descriptor, tags
 	for _, part := range append(l.blobs(), l.Manifests...) {
 		next = append(next, w.isNew(part)...)
 	}
-	attached, _, err := w.find.attachments(ctx, desc)
+	attached, undetermined, err := w.find.attachments(ctx, desc)
+	w.mu.Lock()
+	w.holdings.Undetermined = append(w.holdings.Undetermined, undetermined...)
+	w.mu.Unlock()
 	for _, a := range attached {
 		next = append(next, w.isNew(a.desc)...)
 	}
@@ -430,6 +450,12 @@ func (w *inventoryWalk) isFull() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.holdings.blobs.len() > maxCopyNodes
+}
+
+func (w *inventoryWalk) cannotRead(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holdings.Unreadable = append(w.holdings.Unreadable, err)
 }
 
 func (w *inventoryWalk) forget(desc ocispec.Descriptor) {

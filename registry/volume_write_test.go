@@ -333,6 +333,40 @@ func TestInventory(t *testing.T) {
 	}
 }
 
+// What is named and not there, or not right, is told and not held, nor is what only
+// it leads to.
+func TestInventoryOfWhatIsNotRight(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"absent":  os.Remove,
+		"another": func(path string) error { return os.WriteFile(path, []byte("{}"), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, s := places(t, registrytest.Options{})[1], newSample(t, "one")
+			c := client(t, quick())
+			store(t, c, p.at, "shop-1.0.0", s)
+			if err := spoil(filepath.Join(p.at, "blobs", "sha256", s.chart.desc.Digest.Encoded())); err != nil {
+				t.Fatal(err)
+			}
+			held, err := c.Inventory(t.Context(), location(t, p.at+"#shop-1.0.0"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(held.Unreadable) != 1 || !strings.Contains(held.Unreadable[0].Error(), s.chart.desc.Digest.String()) {
+				t.Errorf("told is %v", held.Unreadable)
+			}
+			err = held.Each(func(d digest.Digest, _ int64) error {
+				if d == s.chart.desc.Digest || d == s.chartLayer.desc.Digest {
+					t.Errorf("%s is held", d)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestInventoriesThatAreNone(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing": "", "a list": "[]", "another format": `{"format":"x","blobs":[]}`,

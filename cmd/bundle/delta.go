@@ -81,10 +81,12 @@ func (c copier) holdings(ctx context.Context, b base) (*registry.Holdings, error
 		progress := c.talk.Progress(ui.Step{Doing: "listing what " + b.loc.String() + " holds", Did: "listed what " + b.loc.String() + " holds", Unit: "manifest"})
 		defer progress.Close()
 		held, err := c.client.BaseAt(ctx, b.loc, func() { progress.Finish("") })
-		if err == nil {
-			progress.End()
+		if err != nil {
+			return nil, err
 		}
-		return held, err
+		progress.End()
+		warnNotHeld(held, c.talk)
+		return held, nil
 	}
 	f, err := os.Open(b.file)
 	if err != nil {

@@ -63,7 +63,19 @@ func takeInventory(ctx context.Context, client *registry.Client, loc registry.Lo
 	if delta := held.Delta; delta != nil {
 		talk.Sayf("%s: %s", held.Reference, delta)
 	}
+	warnNotHeld(held, talk)
 	return held, nil
+}
+
+// warnNotHeld says what a place should hold and does not, as far as it can be
+// known.
+func warnNotHeld(held *registry.Holdings, talk *ui.Talk) {
+	for _, err := range held.Unreadable {
+		talk.Warnf("%s; it counts as not held", err)
+	}
+	for _, line := range undeterminedLines(held.Undetermined) {
+		talk.Warnf("%s; what may hang there counts as not held", line)
+	}
 }
 
 // examineHeld holds every root against the policy. Without one, of a single root
