@@ -1,7 +1,9 @@
 package registry
 
 import (
+	"math"
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 )
@@ -33,6 +35,32 @@ func TestHostRules(t *testing.T) {
 		}
 		if got := tc.rules.insecure(tc.host); got != tc.insecure {
 			t.Errorf("insecure(%s) = %v", tc.host, got)
+		}
+	}
+}
+
+// Content that can be read from anywhere goes up in as few chunks as a registry takes;
+// Distribution brings each to its disk, and gets them smaller.
+func TestChunkSize(t *testing.T) {
+	for _, tc := range []struct {
+		name, session string
+		setting, want int64
+	}{
+		{"of a registry that nothing is known of", "https://registry.example/v2/x/blobs/uploads/1", 0, math.MaxInt64},
+		{"of Distribution", "https://registry.example/v2/x/blobs/uploads/1?_state=abc", 0, distributionChunk},
+		{"as it was asked for", "https://registry.example/v2/x/blobs/uploads/1?_state=abc", 1 << 30, 1 << 30},
+	} {
+		at, err := url.Parse(tc.session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &blobUpload{
+			at:    at,
+			body:  &uploadBody{again: new(sourceReader)},
+			place: &remotePlace{client: &Client{settings: Settings{ChunkSize: tc.setting}, uploads: &uploadLimits{}}},
+		}
+		if got := u.chunkSize(); got != tc.want {
+			t.Errorf("%s: chunks of %d bytes, want %d", tc.name, got, tc.want)
 		}
 	}
 }

@@ -43,6 +43,7 @@ func writeTar(ctx context.Context, to *partialFile, plan *tarPlan, how tarWritin
 	if past, err := disk.Past(to.name()); err == nil {
 		defer past.Close() // what it has written is synced with the rest
 		w.past = past
+		defer disk.Overlap()()
 	}
 	if to.before > 0 {
 		how.hooks.resumed(w.resumption(to.name(), why))

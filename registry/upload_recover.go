@@ -19,6 +19,9 @@ const (
 	// also the size of chunks of content that can be read only once, since they are
 	// held, and the first that is tried where larger ones fail.
 	wholeBelow = 16 << 20
+	// CNCF Distribution brings a chunk to its disk when it ends, which takes as long as
+	// sending it: in chunks of this size, those of other blobs are sent meanwhile.
+	distributionChunk = 128 << 20
 )
 
 // recover decides what a failed step means. No error: the upload goes on from
@@ -190,7 +193,11 @@ func (u *blobUpload) inChunks() bool {
 // chunkSize is what is sent at once; 0: everything.
 func (u *blobUpload) chunkSize() int64 {
 	size := u.place.client.settings.ChunkSize
-	if size == 0 {
+	switch {
+	case size > 0:
+	case u.isToDistribution():
+		size = min(u.body.largest(), distributionChunk)
+	default:
 		size = u.body.largest()
 	}
 	switch limit := u.place.client.uploads.of(u.place.ref.Host); {
@@ -204,6 +211,10 @@ func (u *blobUpload) chunkSize() int64 {
 	}
 	return max(size, u.minChunk)
 }
+
+// isToDistribution says whether the session is of CNCF Distribution, or of a registry
+// made of it, which put their state into its address and are known to take chunks.
+func (u *blobUpload) isToDistribution() bool { return u.at != nil && u.at.Query().Has("_state") }
 
 // uploadLimits is what was learnt in this run of how hosts take blobs.
 type uploadLimits struct {

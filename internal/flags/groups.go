@@ -36,7 +36,7 @@ func Registry() []cli.Flag {
 		&cli.IntFlag{Name: "retry", Value: 5, Usage: "how often a request that may succeed later is made again"},
 		&cli.DurationFlag{Name: "max-retry-wait", Value: 2 * time.Minute, Usage: "the longest pause before that, also when a host asks for more"},
 		&cli.DurationFlag{Name: "idle-timeout", Value: time.Minute, Usage: "give a transfer up that makes no progress for so long"},
-		&cli.StringFlag{Name: "chunk-size", Usage: "upload larger blobs in chunks of this `SIZE`; without it, those over 16M in chunks as large as the registry takes"},
+		&cli.StringFlag{Name: "chunk-size", Usage: "upload larger blobs in chunks of this `SIZE`; without it, those over 16M in chunks as the registry takes them best"},
 	}
 }
 

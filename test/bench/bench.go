@@ -47,6 +47,7 @@ const (
 	doChange   = "copy, one image of 100 changed"
 	doSave     = "save"
 	doLoad     = "load"
+	doLoadWarm = "load what is in the cache"
 	doCutCopy  = "copy after a cut at 90 %"
 	doCutSave  = "save after a cut at 90 %"
 	doCutLoad  = "load after a cut at 90 %"
@@ -135,7 +136,7 @@ func (b *bench) all(ctx context.Context) error {
 	if b.only == "many" {
 		return nil
 	}
-	return b.workload(ctx, large(b.scale), 1)
+	return b.workload(ctx, large(b.scale), b.rounds)
 }
 
 // workload measures one workload.
@@ -255,7 +256,8 @@ func (b *bench) heads(ctx context.Context, w workload, all inventory, target rep
 	return nil
 }
 
-// archives measures saving, and loading what was saved into an empty registry.
+// archives measures saving, and loading what was saved: as it is on a medium that
+// has come, and once more out of the cache.
 func (b *bench) archives(ctx context.Context, w workload, all inventory, t tool) (err error) {
 	file := filepath.Join(b.scratch, t.name+".tar")
 	defer func() { err = errors.Join(err, b.sweep()) }()
@@ -265,18 +267,29 @@ func (b *bench) archives(ctx context.Context, w workload, all inventory, t tool)
 	if b.isSlow(w, t, doLoad) {
 		return nil
 	}
-	target, err := b.startRegistry()
-	if err != nil {
+	if err := forget(file); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, target.stop()) }()
-	if err := b.take(ctx, w.name, doLoad, t, t.load(file, target.host+"/mirror:"+w.name)); err != nil {
+	if err := b.load(ctx, w, all, doLoad, t, file); err != nil {
 		return err
 	}
-	if err := (repository{target, "mirror"}).has(all); err != nil {
-		return fmt.Errorf("%s left something out: %w", t.name, err)
+	if err := remember(file); err != nil {
+		return err
 	}
-	return nil
+	return b.load(ctx, w, all, doLoadWarm, t, file)
+}
+
+// load measures loading a file into an empty registry.
+func (b *bench) load(ctx context.Context, w workload, all inventory, what string, t tool, file string) error {
+	return b.onTarget(func(target *registry) error {
+		if err := b.take(ctx, w.name, what, t, t.load(file, target.host+"/mirror:"+w.name)); err != nil {
+			return err
+		}
+		if err := (repository{target, "mirror"}).has(all); err != nil {
+			return fmt.Errorf("%s left something out: %w", t.name, err)
+		}
+		return nil
+	})
 }
 
 // sweep removes what a tool left in its working folder.

@@ -97,6 +97,7 @@ func (b *bench) ratios() []ratio {
 		add(w, doAssume, "", "")
 		add(w, doSave, "", map[string]string{"many": "≤ 1.00", "large": "≤ 0.67"}[w])
 		add(w, doLoad, "", "≤ 0.83")
+		add(w, doLoadWarm, "", "≤ 0.83")
 	}
 	add("many", doChange, "", "")
 	for _, w := range []string{"many", "large"} {
