@@ -47,40 +47,54 @@ func onCommandLine(t *testing.T, place, from string, sides []*watched, args ...s
 // nothing under the name. Doing it again without the fault gives what one gets that
 // was never disturbed. No reader ever sees a tag that leads to a part.
 //
-// A part of all faults at all requests is tried, another each time; WAYBILL_FAULTS
-// is the seed of a run, or "all".
+// A part of all faults at all requests is tried, the same each time; WAYBILL_FAULTS
+// is "random" for another part, the seed of one that was, or "all".
 func TestFaults(t *testing.T) {
-	seed, all := faultSeed(t)
+	trial := faultTrialFrom(t)
 	for i, target := range targetsOfFaults {
-		if !all && int(seed%uint64(len(targetsOfFaults))) != i {
+		if trial.one && int(trial.seed%uint64(len(targetsOfFaults))) != i {
 			continue
 		}
 		t.Run(target.name, func(t *testing.T) {
 			w := newWorldOfFaults(t, target)
 			for name, op := range w.operations() {
 				t.Run(name, func(t *testing.T) {
-					(&disturbance{worldOfFaults: w, t: t, op: op, name: name, seed: seed, all: all}).everywhere()
+					(&disturbance{worldOfFaults: w, t: t, op: op, name: name, faultTrial: trial}).everywhere()
 				})
 			}
 		})
 	}
 }
 
-func faultSeed(t *testing.T) (seed uint64, all bool) {
+// A faultTrial says what is tried.
+type faultTrial struct {
+	all     bool
+	seed    uint64
+	one     bool // of the kinds of target, the one that the seed says
+	samples int  // how many requests of each side go wrong, if not all do
+}
+
+func faultTrialFrom(t *testing.T) faultTrial {
 	t.Helper()
-	word := os.Getenv("WAYBILL_FAULTS")
-	if word == "all" {
-		return 0, true
+	trial := faultTrial{seed: 1, samples: 3}
+	switch word := os.Getenv("WAYBILL_FAULTS"); word {
+	case "":
+		return trial
+	case "all":
+		trial.all = true
+		return trial
+	case "random":
+		trial.seed = uint64(rand.Uint32())
+	default:
+		seed, err := strconv.ParseUint(word, 10, 32)
+		if err != nil {
+			t.Fatalf("WAYBILL_FAULTS=%q is neither a number nor random nor all", word)
+		}
+		trial.seed = seed
 	}
-	seed, err := strconv.ParseUint(word, 10, 32)
-	if word == "" {
-		seed, err = uint64(rand.Uint32()), nil
-	}
-	if err != nil {
-		t.Fatalf("WAYBILL_FAULTS=%q is neither a number nor all", word)
-	}
-	t.Logf("WAYBILL_FAULTS=%d does the same again", seed)
-	return seed, false
+	trial.one, trial.samples = true, 10
+	t.Logf("WAYBILL_FAULTS=%d does the same again", trial.seed)
+	return trial
 }
 
 func (w *worldOfFaults) operations() map[string]operation {
@@ -188,25 +202,22 @@ func (w *worldOfFaults) buildTo(to string, signers []*signing.Signer, settings r
 // A disturbance does one operation over and over, and lets something go wrong.
 type disturbance struct {
 	*worldOfFaults
+	faultTrial
 	t    *testing.T
 	op   operation
 	name string
-	seed uint64
-	all  bool
 
 	n    int
 	want string // what is at the place when nothing goes wrong
 }
 
-// samples is how many requests of each side go wrong, if not all do.
-func (d *disturbance) samples(of int) int {
-	switch {
-	case testing.Short():
-		return 3
-	case of > 300: // each takes long
-		return 5
+// step is how many requests of a side one is chosen of.
+func (d *disturbance) step(of int) int {
+	samples := d.samples
+	if of > 300 { // each takes long
+		samples = max(samples/2, 1)
 	}
-	return 10
+	return max(of/samples, 1)
 }
 
 func (d *disturbance) everywhere() {
@@ -224,7 +235,7 @@ func (d *disturbance) everywhere() {
 		_, seen := side.Disarm()
 		step := 1
 		if !d.all {
-			step = max(seen/d.samples(seen), 1)
+			step = d.step(seen)
 		}
 		rnd := rand.New(rand.NewPCG(d.seed, uint64(s)))
 		for at := rnd.IntN(step); at < seen; at += step {
