@@ -134,7 +134,7 @@ func classify(ctx context.Context, name string, err error) (int, string) {
 		}
 		return c.ExitCode(), ""
 	}
-	for _, of := range []func(string, error) (int, string, bool){ofUsage, ofChartSources, ofRegistry, ofSigning, ofBundle, ofCharts} {
+	for _, of := range []func(string, error) (int, string, bool){ofUsage, ofChartSources, ofCarried, ofPlaces, ofAnswers, ofSigning, ofBundle, ofCharts} {
 		if code, hint, ok := of(name, err); ok {
 			return code, hint
 		}
@@ -158,29 +158,13 @@ func ofUsage(_ string, err error) (int, string, bool) {
 	return 0, "", false
 }
 
-const toLogIn = "log in (`bundle login HOST` to a registry, `helm repo add` or netrc for a chart repository)"
-
-func ofRegistry(_ string, err error) (int, string, bool) {
+// ofCarried explains what archives, volumes and manifests are not, and what has no room.
+func ofCarried(_ string, err error) (int, string, bool) {
 	var (
-		location    *registry.LocationError
-		tag         *registry.TagError
-		choice      *registry.ChoiceError
-		notFound    *registry.NotFoundError
-		denied      *registry.DeniedError
-		unreachable *registry.UnreachableError
-		content     *registry.ContentError
-		busy        *registry.BusyError
-		credentials *registry.CredentialsError
-		override    *registry.OverrideError
-		targets     *registry.TargetsError
-		shape       *registry.ShapeError
-		volumes     *registry.VolumesError
-		placement   *registry.PlacementError
-		space       *registry.SpaceError
-		fileSize    *registry.FileSizeError
-		kind        *registry.ManifestTypeError
-		address     *registry.AddressError
-		leftOut     *registry.LeftOutError
+		kind     *registry.ManifestTypeError
+		volumes  *registry.VolumesError
+		space    *registry.SpaceError
+		fileSize *registry.FileSizeError
 	)
 	switch {
 	case errors.As(err, &kind) && kind.Schema1():
@@ -193,30 +177,57 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		return ExitCorrupt, "load the base first, or name an archive or a folder that has it: `bundle load FILE.tar DESTINATION --base BASE.tar`", true
 	case errors.As(err, new(*registry.SplitError)):
 		return ExitUsage, "", true
-	case errors.As(err, &override):
-		return ExitUsage, "an override is UPSTREAM=CACHE, each HOST or HOST/PATH", true
-	case errors.As(err, &targets):
-		return ExitNotFound, strings.Join(append([]string{"once they are there and may be written to, run the same command again"}, targets.Commands()...), "\n"), true
-	case errors.As(err, &placement):
-		return ExitUsage, "name a prefix at a registry that takes longer paths", true
 	case errors.As(err, &space):
 		return ExitFailed, "make room there, or write to another disk; nothing was written", true
 	case errors.As(err, &fileSize):
 		return ExitFailed, "--split " + fileSize.Split() + " of `bundle save` writes volumes that fit; nothing was written", true
+	}
+	return 0, "", false
+}
+
+// ofPlaces explains places that can't be what they were named for.
+func ofPlaces(_ string, err error) (int, string, bool) {
+	var (
+		targets  *registry.TargetsError
+		shape    *registry.ShapeError
+		location *registry.LocationError
+	)
+	switch {
+	case errors.As(err, new(*registry.OverrideError)):
+		return ExitUsage, "an override is UPSTREAM=CACHE, each HOST or HOST/PATH", true
+	case errors.As(err, &targets):
+		return ExitNotFound, strings.Join(append([]string{"once they are there and may be written to, run the same command again"}, targets.Commands()...), "\n"), true
+	case errors.As(err, new(*registry.PlacementError)):
+		return ExitUsage, "name a prefix at a registry that takes longer paths", true
 	case errors.As(err, &shape) && shape.Nested:
 		return ExitFailed, "a bundle built with `shape: flat` in its release file, or for one platform, has no index inside its index", true
 	case errors.As(err, &shape):
 		return ExitFailed, "no other form of a bundle avoids that: use another registry, or carry it as an archive (FILE.tar)", true
-	case errors.As(err, &tag):
+	case errors.As(err, new(*registry.TagError)):
 		return ExitUsage, "", true
 	case errors.As(err, &location):
 		if location.Meant != "" || location.Err != nil { // the message says what to do
 			return ExitUsage, "", true
 		}
 		return ExitUsage, "a location is oci://HOST/PATH:TAG, a FILE.tar or a FOLDER", true
-	case errors.As(err, &choice):
+	case errors.As(err, new(*registry.ChoiceError)):
 		return ExitUsage, "choose one of them with #NAME, :TAG or @sha256:…", true
-	case errors.As(err, &leftOut):
+	}
+	return 0, "", false
+}
+
+const toLogIn = "log in (`bundle login HOST` to a registry, `helm repo add` or netrc for a chart repository)"
+
+// ofAnswers explains what places answered, and what they hold.
+func ofAnswers(_ string, err error) (int, string, bool) {
+	var (
+		notFound    *registry.NotFoundError
+		denied      *registry.DeniedError
+		unreachable *registry.UnreachableError
+		content     *registry.ContentError
+	)
+	switch {
+	case errors.As(err, new(*registry.LeftOutError)):
 		return ExitFailed, "the registry wants every layer: `bundle build`, or the copy of what is no bundle, carries it with --foreign-layers include", true
 	case errors.As(err, &notFound) && isAddress(notFound.Ref):
 		return ExitNotFound, "look at the spelling of the address, and whether it is a chart repository's: there index.yaml lies below it", true
@@ -235,12 +246,12 @@ func ofRegistry(_ string, err error) (int, string, bool) {
 		return ExitCorrupt, "run the command again that was writing it: it goes on from there", true
 	case errors.As(err, &content):
 		return ExitCorrupt, cmp.Or(content.Advice, "copy it again from where it came"), true
-	case errors.As(err, &address):
+	case errors.As(err, new(*registry.AddressError)):
 		return ExitFailed, "running it again changes nothing, nor does --foreign-layers, which leaves manifests as they are: " +
 			"ask who runs the registry to allow the addresses (CNCF Distribution: `validation.manifests.urls.allow`), use another registry, or carry it as an archive (FILE.tar)", true
-	case errors.As(err, &busy):
+	case errors.As(err, new(*registry.BusyError)):
 		return ExitFailed, "wait until the other process is done", true
-	case errors.As(err, &credentials):
+	case errors.As(err, new(*registry.CredentialsError)):
 		return ExitNotFound, "mend the credentials file or its helper, or name another file with --registry-config", true
 	}
 	return 0, "", false

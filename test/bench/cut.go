@@ -65,7 +65,7 @@ func (b *bench) cut(ctx context.Context, after int64, program string, args ...st
 		}
 		if hasWritten(cmd.Process.Pid) >= after {
 			_ = cmd.Process.Kill()
-			_ = <-ended // it was killed
+			<-ended // it was killed
 			return nil
 		}
 	}
