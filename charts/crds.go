@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -38,6 +39,8 @@ const (
 // crdTimeout is how long the API server may take to serve a new kind. It takes
 // about a second.
 const crdTimeout = time.Minute
+
+func (c Component) kindsTimeout() time.Duration { return min(c.timeout(), crdTimeout) }
 
 // A CRDChange is what applying would do to one object of crds/.
 type CRDChange struct {
@@ -200,18 +203,20 @@ func crdConflicts(planned []plannedCRD) []Conflict {
 	return conflicts
 }
 
-// applyCRDs sends the CRDs that change, waits until their kinds are served,
-// and refreshes what is known of the cluster's kinds.
+// applyCRDs sends the CRDs that change, waits until the kinds of all are
+// served, and refreshes what is known of the cluster's kinds.
 func (c *Cluster) applyCRDs(ctx context.Context, comp Component, planned []plannedCRD) error {
-	changing := slices.DeleteFunc(slices.Clone(planned), func(crd plannedCRD) bool { return crd.change.Action == CRDKeep || crd.change.Action == "" })
-	if len(changing) == 0 {
-		return nil
-	}
+	var all, changing []target
 	client, err := c.objects(ctx)
 	if err != nil {
 		return err
 	}
-	for _, crd := range changing {
+	for _, crd := range planned {
+		all = append(all, crd.target)
+		if crd.change.Action == CRDKeep || crd.change.Action == "" {
+			continue
+		}
+		changing = append(changing, crd.target)
 		step := "applying " + crd.ref().String()
 		if err := applyCRD(ctx, client, crd); err != nil {
 			if isUnreachable(err) {
@@ -220,10 +225,24 @@ func (c *Cluster) applyCRDs(ctx context.Context, comp Component, planned []plann
 			return comp.failed(step, err)
 		}
 	}
-	if err := c.awaitKinds(ctx, client, changing, min(comp.timeout(), crdTimeout)); err != nil {
+	if len(changing) == 0 && c.knows(ctx, all) {
+		return nil
+	}
+	err = (&waiter{client: client}).wait(ctx, changing, comp.kindsTimeout())
+	if err == nil {
+		err = c.awaitKinds(ctx, all, comp.kindsTimeout())
+	}
+	if err != nil {
 		return comp.failed("waiting for the cluster to serve its CRDs", err)
 	}
 	return nil
+}
+
+// knows reports whether the kinds of CRDs are among those known of the cluster.
+// One that somebody else has just applied is there and may not be served yet.
+func (c *Cluster) knows(ctx context.Context, crds []target) bool {
+	known, err := await(ctx, func() (bool, error) { return c.serves(kindsOf(objectsOf(crds))) })
+	return err == nil && known
 }
 
 func applyCRD(ctx context.Context, client dynamic.Interface, crd plannedCRD) error {
@@ -246,22 +265,20 @@ func applyCRD(ctx context.Context, client dynamic.Interface, crd plannedCRD) err
 	return err
 }
 
-// awaitKinds waits until the CRDs are established and discovery shows each
-// version they serve; the two are not the same moment.
-func (c *Cluster) awaitKinds(ctx context.Context, client dynamic.Interface, crds []plannedCRD, timeout time.Duration) error {
-	var targets []target
-	var objects []*unstructured.Unstructured
-	for _, crd := range crds {
-		targets, objects = append(targets, crd.target), append(objects, crd.object)
-	}
-	if err := (&waiter{client: client}).wait(ctx, targets, timeout); err != nil {
+// awaitKinds refreshes what is known of the cluster's kinds until discovery
+// shows each version that those of the CRDs that exist serve. That they are
+// established is another moment, some before.
+func (c *Cluster) awaitKinds(ctx context.Context, crds []target, timeout time.Duration) error {
+	live, err := c.existing(ctx, crds)
+	if err != nil {
 		return err
 	}
-	limit, cancel := context.WithTimeoutCause(ctx, timeout, errors.New("they are established, but not in discovery"))
+	kinds := kindsOf(live)
+	limit, cancel := context.WithTimeoutCause(ctx, timeout, errors.New("they are there, but not in discovery"))
 	defer cancel()
 	for {
 		c.Refresh()
-		visible, err := await(limit, func() (bool, error) { return c.serves(kindsOf(objects)) })
+		visible, err := await(limit, func() (bool, error) { return c.serves(kinds) })
 		if err != nil && limit.Err() != nil {
 			return context.Cause(limit)
 		}
@@ -274,6 +291,21 @@ func (c *Cluster) awaitKinds(ctx context.Context, client dynamic.Interface, crds
 		case <-time.After(pollFirst):
 		}
 	}
+}
+
+// existing are the live forms of those of the targets that are there.
+func (c *Cluster) existing(ctx context.Context, targets []target) ([]*unstructured.Unstructured, error) {
+	var mu sync.Mutex
+	var found []*unstructured.Unstructured
+	err := c.readEach(ctx, targets, func(_ target, live *unstructured.Unstructured) error {
+		if live != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			found = append(found, live)
+		}
+		return nil
+	})
+	return found, err
 }
 
 func (c *Cluster) serves(kinds []Kind) (bool, error) {
@@ -297,11 +329,21 @@ func compareKinds(a, b Kind) int {
 	return cmp.Or(strings.Compare(a.APIVersion, b.APIVersion), strings.Compare(a.Kind, b.Kind))
 }
 
+const crdGroupKind = "CustomResourceDefinition.apiextensions.k8s.io"
+
+func objectsOf(targets []target) []*unstructured.Unstructured {
+	objects := make([]*unstructured.Unstructured, len(targets))
+	for i, t := range targets {
+		objects[i] = t.object
+	}
+	return objects
+}
+
 // kindsOf are the kinds that the CRDs among the objects serve, sorted.
 func kindsOf(objects []*unstructured.Unstructured) []Kind {
 	kinds := map[Kind]bool{}
 	for _, object := range objects {
-		if object.GroupVersionKind().GroupKind().String() != "CustomResourceDefinition.apiextensions.k8s.io" {
+		if object.GroupVersionKind().GroupKind().String() != crdGroupKind {
 			continue
 		}
 		group, kind := textAt(object, "spec", "group"), textAt(object, "spec", "names", "kind")

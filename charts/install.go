@@ -224,13 +224,27 @@ func (s *session) carryOut(ctx context.Context, step string, run func() error) (
 	return rev, err
 }
 
-// waitReady waits for the objects of the revision that Helm has just sent.
+// waitReady waits for the objects of the revision that Helm has just sent, and
+// then for the kinds that it brought, in its templates and hooks: who comes
+// next asks for them, or has objects of them.
 func (s *session) waitReady(ctx context.Context) error {
-	targets, _, err := s.cluster.locate(ctx, s.records.sent().Manifest, s.comp.Namespace)
+	sent := s.records.sent()
+	targets, _, err := s.cluster.locate(ctx, sent.Manifest, s.comp.Namespace)
 	if err != nil {
 		return err
 	}
-	return (&waiter{client: s.kube.objects}).wait(ctx, targets, s.comp.timeout())
+	if err := (&waiter{client: s.kube.objects}).wait(ctx, targets, s.comp.timeout()); err != nil {
+		return err
+	}
+	all, err := s.cluster.recorded(ctx, sent, true)
+	if err != nil {
+		return err
+	}
+	crds := slices.DeleteFunc(all, func(t target) bool { return t.groupKind() != crdGroupKind })
+	if len(crds) == 0 {
+		return nil
+	}
+	return s.cluster.awaitKinds(ctx, crds, s.comp.kindsTimeout())
 }
 
 // install runs Helm's install. Helm's own context is never given: on its end
