@@ -124,7 +124,7 @@ func (t *attempt) apply(ctx context.Context, s *subject) error {
 	}
 	spent := time.Since(begun)
 	t.mu.Lock()
-	t.spent[s.Name] = spent
+	t.spent[s.Name] += spent // it may be done twice, see followKinds
 	t.mu.Unlock()
 	if err != nil {
 		t.runner.events(Event{Kind: EventFailed, Component: s.Name, Message: err.Error(), Duration: spent})
