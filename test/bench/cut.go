@@ -65,7 +65,9 @@ func (b *bench) cut(ctx context.Context, after int64, program string, args ...st
 		}
 		if hasWritten(cmd.Process.Pid) >= after {
 			_ = cmd.Process.Kill()
-			<-ended // it was killed
+			if err := <-ended; err == nil {
+				return errors.New("it ended before it was killed")
+			}
 			return nil
 		}
 	}
