@@ -57,7 +57,7 @@ func TestChunkSize(t *testing.T) {
 		u := &blobUpload{
 			at:    at,
 			body:  &uploadBody{again: new(sourceReader)},
-			place: &remotePlace{client: &Client{settings: Settings{ChunkSize: tc.setting}, uploads: &uploadLimits{}}},
+			place: &remotePlace{client: &Client{settings: Settings{ChunkSize: tc.setting}, uploads: &uploadLimits{ours: distributionChunk}}},
 		}
 		if got := u.chunkSize(); got != tc.want {
 			t.Errorf("%s: chunks of %d bytes, want %d", tc.name, got, tc.want)

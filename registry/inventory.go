@@ -212,6 +212,11 @@ func (p *localPlace) inventory(ctx context.Context) (*Holdings, error) {
 		root := HeldRoot{Tag: nameOf(desc), Digest: desc.Digest}
 		if isManifest(desc.MediaType) {
 			data, err := content.FetchAll(ctx, p, entry(desc, ""))
+			if isContentProblem(err) {
+				h.blobs.remove(desc.Digest)
+				h.Unreadable = append(h.Unreadable, err)
+				continue
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -233,6 +238,7 @@ func (h *Holdings) sort() {
 	h.Roots = slices.Compact(h.Roots)
 	slices.SortStableFunc(h.Undetermined, func(a, b Undetermined) int { return strings.Compare(a.Subject.String(), b.Subject.String()) })
 	slices.SortFunc(h.Unreadable, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	h.Unreadable = slices.CompactFunc(h.Unreadable, func(a, b error) bool { return a.Error() == b.Error() })
 }
 
 // describe takes over what a manifest says of itself.
@@ -434,6 +440,10 @@ func (w *inventoryWalk) visit(ctx context.Context, desc ocispec.Descriptor, tags
 		next = append(next, w.isNew(part)...)
 	}
 	attached, undetermined, err := w.find.attachments(ctx, desc)
+	if isContentProblem(err) {
+		w.cannotRead(err)
+		err = nil
+	}
 	w.mu.Lock()
 	w.holdings.Undetermined = append(w.holdings.Undetermined, undetermined...)
 	w.mu.Unlock()

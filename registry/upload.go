@@ -112,7 +112,7 @@ func (u *blobUpload) patch(ctx context.Context, size int64) error {
 	}
 	last := u.sent + piece.size - 1
 	u.step = fmt.Sprintf("sending bytes %d-%d of %d", u.sent, last, u.desc.Size)
-	resp, err := u.send(ctx, http.MethodPatch, u.at, piece, http.Header{ //nolint:bodyclose // drained below
+	resp, err := u.send(withPatience(ctx, piece.size, assembling), http.MethodPatch, u.at, piece, http.Header{ //nolint:bodyclose // drained below
 		"Content-Type":  {"application/octet-stream"},
 		"Content-Range": {fmt.Sprintf("%d-%d", u.sent, last)},
 	}, http.StatusAccepted, http.StatusCreated, http.StatusNoContent) // Amazon's ECR answers 201
@@ -153,8 +153,8 @@ func (u *blobUpload) commit(ctx context.Context) error {
 	return u.finish(ctx, uploadPiece{}, http.Header{"Content-Type": {"application/octet-stream"}})
 }
 
-// assembling is the speed at which a registry is expected to read a blob again
-// before it answers a commit, in bytes a second. Distribution does it on S3.
+// assembling is the speed at which a registry is expected to put away a chunk, or to
+// read a blob again, before it answers, in bytes a second. Distribution does it on S3.
 const assembling = 20 << 20
 
 func (u *blobUpload) finish(ctx context.Context, piece uploadPiece, header http.Header) error {

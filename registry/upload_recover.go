@@ -40,6 +40,8 @@ func (u *blobUpload) recover(ctx context.Context, cause error) (there bool, err 
 		return u.afterLoss(ctx, cause)
 	case !sending:
 		return false, cause
+	case answer.method == http.MethodPatch && u.inDistributionChunks() && answer.isRefusal():
+		return false, u.startOver(ctx, cause)
 	case answer.refusesContent() && u.body.doubt():
 		return false, u.startOver(ctx, cause)
 	case answer.status == http.StatusRequestEntityTooLarge:
@@ -73,7 +75,7 @@ func (u *blobUpload) afterLoss(ctx context.Context, cause error) (there bool, er
 	case !again:
 		return false, cause
 	}
-	if u.failures > 1 && outcomeOf(cause).err != nil {
+	if outcome := outcomeOf(cause); outcome.err != nil && (u.failures > 1 || as[*idleError](outcome.err)) {
 		u.maxChunk = max(min(u.chunkSize()/4, wholeBelow), smallestChunk) // maybe it is the size that breaks the connection
 	}
 	return u.findOut(ctx, cause)
@@ -117,6 +119,9 @@ func (u *blobUpload) afterWrongRange(ctx context.Context, cause error) error {
 	case err != nil || size == u.sent:
 		return u.sendLess(ctx, cause)
 	case u.body.holds(size):
+		if size > u.sent {
+			u.failures = 0
+		}
 		u.sent = size
 		return nil
 	}
@@ -138,6 +143,7 @@ func (u *blobUpload) sendLess(ctx context.Context, cause error) error {
 	if u.sent > 0 {
 		return nil // the session goes on
 	}
+	u.starts-- // it is not the session that is lost, and chunks only get smaller
 	return u.startOver(ctx, cause)
 }
 
@@ -173,6 +179,9 @@ func (u *blobUpload) withoutChunks(ctx context.Context, cause error) error {
 
 // startOver leaves the session and begins with another one.
 func (u *blobUpload) startOver(ctx context.Context, cause error) error {
+	if u.inDistributionChunks() {
+		u.place.client.uploads.inOne(u.place.ref.Host)
+	}
 	u.cancel(ctx)
 	if u.starts >= maxStarts {
 		return cause
@@ -193,12 +202,11 @@ func (u *blobUpload) inChunks() bool {
 // chunkSize is what is sent at once; 0: everything.
 func (u *blobUpload) chunkSize() int64 {
 	size := u.place.client.settings.ChunkSize
-	switch {
-	case size > 0:
-	case u.isToDistribution():
-		size = min(u.body.largest(), distributionChunk)
-	default:
+	if size == 0 {
 		size = u.body.largest()
+		if u.isToDistribution() && !u.place.client.uploads.isInOne(u.place.ref.Host) {
+			size = min(size, u.place.client.uploads.ours)
+		}
 	}
 	switch limit := u.place.client.uploads.of(u.place.ref.Host); {
 	case limit == noChunks || u.minChunk > largestChunk:
@@ -216,11 +224,19 @@ func (u *blobUpload) chunkSize() int64 {
 // made of it, which put their state into its address and are known to take chunks.
 func (u *blobUpload) isToDistribution() bool { return u.at != nil && u.at.Query().Has("_state") }
 
+// inDistributionChunks says whether what was sent is a part of the blob that we chose
+// to send by itself. Whatever comes of the next then, that choice may be to blame.
+func (u *blobUpload) inDistributionChunks() bool {
+	return u.sent > 0 && u.chunkSize() == u.place.client.uploads.ours && u.place.client.settings.ChunkSize == 0
+}
+
 // uploadLimits is what was learnt in this run of how hosts take blobs.
 type uploadLimits struct {
 	mu     sync.Mutex
 	byHost map[string]int64
-	spare  sync.Pool // of buffers, a *[smallPiece]byte each
+	ours   int64           // the chunks that Distribution gets
+	whole  map[string]bool // hosts that don't take Distribution's chunks as it does
+	spare  sync.Pool       // of buffers, a *[smallPiece]byte each
 
 	trials map[string]func() bool // by what is tried where
 }
@@ -240,4 +256,19 @@ func (l *uploadLimits) limit(host string, size int64) {
 	if old := l.byHost[host]; old == 0 || size < old {
 		l.byHost[host] = size
 	}
+}
+
+func (l *uploadLimits) inOne(host string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.whole == nil {
+		l.whole = map[string]bool{}
+	}
+	l.whole[host] = true
+}
+
+func (l *uploadLimits) isInOne(host string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.whole[host]
 }

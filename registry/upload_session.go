@@ -65,11 +65,18 @@ func (u *blobUpload) cancel(ctx context.Context) {
 	if u.at == nil {
 		return
 	}
-	at := u.at
-	u.at = nil
+	defer func() { u.at = nil }()
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelWithin)
 	defer stop()
-	_, _ = u.send(ctx, http.MethodDelete, at, uploadPiece{}, http.Header{}, http.StatusNoContent) //nolint:bodyclose // drained by its callers
+	_, err := u.send(ctx, http.MethodDelete, u.at, uploadPiece{}, http.Header{}, http.StatusNoContent) //nolint:bodyclose // drained by its callers
+	var answer *answerError
+	if !errors.As(err, &answer) || answer.status != http.StatusRequestedRangeNotSatisfiable {
+		return
+	}
+	// Distribution wants to hear how far the session is, which the address says.
+	if _, err := u.status(ctx); err == nil {
+		_, _ = u.send(ctx, http.MethodDelete, u.at, uploadPiece{}, http.Header{}, http.StatusNoContent) //nolint:bodyclose // drained by its callers
+	}
 }
 
 // send makes one request of the upload and reads the answer, whose body says
@@ -200,6 +207,16 @@ func answerOf(resp *http.Response) *answerError {
 
 // passes says whether the same may be answered better later.
 func (e *answerError) passes() bool { return busy(e.status) }
+
+// isRefusal says whether an answer is about the request, and neither about who sends
+// it, nor how much it is, nor where it begins.
+func (e *answerError) isRefusal() bool {
+	switch e.status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusRequestedRangeNotSatisfiable:
+		return false
+	}
+	return e.status/100 == 4
+}
 
 // refusesChunks says whether an answer to a chunk may mean that there are none
 // here. Registries are of many minds.

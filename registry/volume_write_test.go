@@ -336,27 +336,39 @@ func TestInventory(t *testing.T) {
 // What is named and not there, or not right, is told and not held, nor is what only
 // it leads to.
 func TestInventoryOfWhatIsNotRight(t *testing.T) {
-	for name, spoil := range map[string]func(path string) error{
-		"absent":  os.Remove,
-		"another": func(path string) error { return os.WriteFile(path, []byte("{}"), 0o600) },
+	remove := os.Remove
+	change := func(path string) error { return os.WriteFile(path, []byte("{}"), 0o600) }
+	chart := func(s sample) []piece { return []piece{s.chart, s.chartLayer} }
+	for name, tc := range map[string]struct {
+		spoil func(path string) error
+		of    string               // what is asked for in the folder
+		lost  func(sample) []piece // the first is what is spoiled
+	}{
+		"a chart that is absent":     {remove, "#shop-1.0.0", chart},
+		"a chart that is another":    {change, "#shop-1.0.0", chart},
+		"a referrer that is another": {change, "#shop-1.0.0", func(s sample) []piece { return []piece{s.referrer, s.proof} }},
+		"a root in a whole folder":   {change, "", func(s sample) []piece { return []piece{s.root} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, s := places(t, registrytest.Options{})[1], newSample(t, "one")
 			c := client(t, quick())
 			store(t, c, p.at, "shop-1.0.0", s)
-			if err := spoil(filepath.Join(p.at, "blobs", "sha256", s.chart.desc.Digest.Encoded())); err != nil {
+			lost := tc.lost(s)
+			if err := tc.spoil(filepath.Join(p.at, "blobs", "sha256", lost[0].desc.Digest.Encoded())); err != nil {
 				t.Fatal(err)
 			}
-			held, err := c.Inventory(t.Context(), location(t, p.at+"#shop-1.0.0"), nil)
+			held, err := c.Inventory(t.Context(), location(t, p.at+tc.of), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(held.Unreadable) != 1 || !strings.Contains(held.Unreadable[0].Error(), s.chart.desc.Digest.String()) {
+			if len(held.Unreadable) != 1 || !strings.Contains(held.Unreadable[0].Error(), lost[0].desc.Digest.String()) {
 				t.Errorf("told is %v", held.Unreadable)
 			}
 			err = held.Each(func(d digest.Digest, _ int64) error {
-				if d == s.chart.desc.Digest || d == s.chartLayer.desc.Digest {
-					t.Errorf("%s is held", d)
+				for _, lost := range lost {
+					if d == lost.desc.Digest {
+						t.Errorf("%s is held", d)
+					}
 				}
 				return nil
 			})

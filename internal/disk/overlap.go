@@ -6,8 +6,9 @@ import (
 )
 
 var overlaps struct {
-	mu  sync.Mutex
-	now int
+	mu     sync.Mutex
+	now    int
+	before int // turns to run
 }
 
 // Overlap lets goroutines run while others wait for a disk, until end is called:
@@ -17,14 +18,15 @@ func Overlap() (end func()) {
 	overlaps.mu.Lock()
 	defer overlaps.mu.Unlock()
 	if overlaps.now == 0 {
-		runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
+		overlaps.before = runtime.GOMAXPROCS(0)
+		runtime.GOMAXPROCS(2 * overlaps.before)
 	}
 	overlaps.now++
 	return sync.OnceFunc(func() {
 		overlaps.mu.Lock()
 		defer overlaps.mu.Unlock()
 		if overlaps.now--; overlaps.now == 0 {
-			runtime.SetDefaultGOMAXPROCS()
+			runtime.GOMAXPROCS(overlaps.before)
 		}
 	})
 }
