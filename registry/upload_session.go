@@ -68,14 +68,17 @@ func (u *blobUpload) cancel(ctx context.Context) {
 	defer func() { u.at = nil }()
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelWithin)
 	defer stop()
-	_, err := u.send(ctx, http.MethodDelete, u.at, uploadPiece{}, http.Header{}, http.StatusNoContent) //nolint:bodyclose // drained by its callers
-	var answer *answerError
-	if !errors.As(err, &answer) || answer.status != http.StatusRequestedRangeNotSatisfiable {
-		return
-	}
-	// Distribution wants to hear how far the session is, which the address says.
-	if _, err := u.status(ctx); err == nil {
-		_, _ = u.send(ctx, http.MethodDelete, u.at, uploadPiece{}, http.Header{}, http.StatusNoContent) //nolint:bodyclose // drained by its callers
+	for {
+		_, err := u.send(ctx, http.MethodDelete, u.at, uploadPiece{}, http.Header{}, http.StatusNoContent) //nolint:bodyclose // drained by its callers
+		var answer *answerError
+		if !errors.As(err, &answer) || answer.status != http.StatusRequestedRangeNotSatisfiable {
+			return
+		}
+		// Distribution wants to hear how far the session is, which its address says, and
+		// may still be busy with a chunk that was broken off.
+		if _, err := u.status(ctx); err != nil || sleep(ctx, cancelWithin/20) != nil {
+			return
+		}
 	}
 }
 
