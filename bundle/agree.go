@@ -83,17 +83,19 @@ func (b *Bundle) agreeCharts() error {
 // agreeImages: every image entry is locked with its media type and size, and
 // every locked image has its entry.
 func (b *Bundle) agreeImages() error {
-	locked := map[digest.Digest]LockedImage{}
+	locked := map[digest.Digest][]LockedImage{}
 	for _, image := range b.Lock.Images {
-		locked[image.Digest] = image
+		locked[image.Digest] = append(locked[image.Digest], image)
 	}
 	for _, entry := range b.Entries(RoleImage) {
-		image, ok := locked[entry.Digest]
+		for _, image := range locked[entry.Digest] {
+			if image.MediaType != entry.MediaType || image.Size != entry.Size {
+				return owner{}.wrong(entry.Digest, "locked for %s is %s of %d bytes", image.References[0], image.MediaType, image.Size)
+			}
+		}
 		switch {
-		case !ok:
+		case locked[entry.Digest] == nil:
 			return owner{}.wrong(entry.Digest, "the lock has no such image")
-		case image.MediaType != entry.MediaType || image.Size != entry.Size:
-			return owner{}.wrong(entry.Digest, "locked for %s is %s of %d bytes", image.References[0], image.MediaType, image.Size)
 		case wrongLeftOut(entry) != "":
 			return owner{}.wrong(entry.Digest, "%s", wrongLeftOut(entry))
 		}

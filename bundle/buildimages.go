@@ -3,18 +3,25 @@ package bundle
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/containerd/platforms"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 )
 
-// images makes the entries of the locked images, by digest, and takes in the
-// indexes that were made for them.
+// images makes the entries of the locked images, one for each digest and sorted
+// by it, and takes in the indexes that were made for them.
 func (p *packing) images(spec Spec) ([]ocispec.Descriptor, error) {
 	var entries []ocispec.Descriptor
-	for _, image := range spec.Lock.Images {
+	named := map[digest.Digest]int{}
+	for _, image := range slices.SortedFunc(slices.Values(spec.Lock.Images), CompareLockedImages) {
+		if at, there := named[image.Digest]; there {
+			names := entries[at].Annotations
+			names[ocispec.AnnotationRefName] = min(names[ocispec.AnnotationRefName], image.References[0])
+			continue
+		}
+		named[image.Digest] = len(entries)
 		entry := ocispec.Descriptor{
 			MediaType: image.MediaType, Digest: image.Digest, Size: image.Size,
 			Annotations: map[string]string{AnnotationRole: RoleImage, ocispec.AnnotationRefName: image.References[0]},
@@ -39,6 +46,5 @@ func (p *packing) images(spec Spec) ([]ocispec.Descriptor, error) {
 		}
 		p.manifests[image.Digest] = item{desc: plain(entry), data: data}
 	}
-	slices.SortFunc(entries, func(a, b ocispec.Descriptor) int { return strings.Compare(a.Digest.String(), b.Digest.String()) })
 	return entries, nil
 }

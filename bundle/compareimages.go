@@ -41,18 +41,29 @@ func usersOf(components []string) string {
 // CompareResolved returns where the lock says of an image what is no longer so
 // when it is resolved again, such as its platforms; one fact each.
 func (l *Lock) CompareResolved(resolved []LockedImage) []string {
-	now := map[digest.Digest]LockedImage{}
-	for _, image := range resolved {
-		now[image.Digest] = image
-	}
+	now := slices.Clone(resolved)
 	var differences []string
-	for _, image := range l.Images {
-		found, ok := now[image.Digest]
-		delete(now, image.Digest)
-		if !ok {
-			differences = append(differences, fmt.Sprintf("image %s: locked is %s, which is not what would be carried", image.References[0], image.Digest))
-		} else if d := image.difference(found); d != "" {
+	// take compares with one of those that are the same, and takes it away.
+	take := func(image LockedImage, same func(LockedImage) bool) bool {
+		at := slices.IndexFunc(now, func(i LockedImage) bool { return i.Digest == image.Digest && same(i) })
+		if at < 0 {
+			return false
+		}
+		if d := image.difference(now[at]); d != "" {
 			differences = append(differences, fmt.Sprintf("image %s: %s", image.References[0], d))
+		}
+		now = slices.Delete(now, at, at+1)
+		return true
+	}
+	var left []LockedImage // of another upstream, if of any
+	for _, image := range l.Images {
+		if !take(image, func(i LockedImage) bool { return i.Upstream == image.Upstream }) {
+			left = append(left, image)
+		}
+	}
+	for _, image := range left {
+		if !take(image, func(LockedImage) bool { return true }) {
+			differences = append(differences, fmt.Sprintf("image %s: locked is %s, which is not what would be carried", image.References[0], image.Digest))
 		}
 	}
 	for _, image := range now {

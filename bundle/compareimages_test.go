@@ -68,6 +68,28 @@ func TestCompareResolved(t *testing.T) {
 	}
 }
 
+// A manifest by itself and the same one through an index are told apart, in
+// whatever order they are.
+func TestCompareResolvedTwins(t *testing.T) {
+	alone, one, other := lockedImage("a", "docker.io/shop/z:1"), lockedImage("a", "docker.io/shop/b:1"), lockedImage("a", "docker.io/shop/c:1")
+	one.Upstream, other.Upstream = digest.FromString("one"), digest.FromString("other")
+	resolved := []LockedImage{other, alone, one}
+	for name, tc := range map[string]struct {
+		locked []LockedImage
+		want   []string
+	}{
+		"the same":  {[]LockedImage{alone, one, other}, nil},
+		"one lacks": {[]LockedImage{alone, one}, []string{"image docker.io/shop/c:1: " + other.Digest.String() + " would be carried, which is not locked"}},
+		"one more":  {[]LockedImage{alone, one, other, one}, []string{"image docker.io/shop/b:1: locked is " + one.Digest.String() + ", which is not what would be carried"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, (&Lock{Images: tc.locked}).CompareResolved(resolved)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestImageChanges(t *testing.T) {
 	before := &Lock{Images: []LockedImage{lockedImage("a", "docker.io/shop/a:1"), lockedImage("b", "docker.io/shop/b:1"), lockedImage("c", "docker.io/shop/c:1")}}
 	now := &Lock{Images: []LockedImage{lockedImage("a", "docker.io/shop/a:1"), lockedImage("b2", "docker.io/shop/b:1"), lockedImage("b3", "docker.io/shop/b:1"), lockedImage("d", "docker.io/shop/d:1")}}

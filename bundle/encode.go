@@ -106,8 +106,7 @@ func (w *lockWriter) images(images []LockedImage) {
 		return
 	}
 	w.line("images:")
-	sorted := slices.SortedFunc(slices.Values(images), func(a, b LockedImage) int { return cmp.Compare(a.Digest, b.Digest) })
-	for _, i := range sorted {
+	for _, i := range slices.SortedFunc(slices.Values(images), CompareLockedImages) {
 		w.field("- ", "digest", i.Digest.String())
 		w.field("  ", "mediaType", i.MediaType)
 		w.line("  size: " + strconv.FormatInt(i.Size, 10))
@@ -118,6 +117,12 @@ func (w *lockWriter) images(images []LockedImage) {
 		w.field("  ", "upstream", i.Upstream.String())
 		w.manifests(i.Manifests)
 	}
+}
+
+// CompareLockedImages orders images as a lock has them: by digest, and then by
+// upstream.
+func CompareLockedImages(a, b LockedImage) int {
+	return cmp.Or(cmp.Compare(a.Digest, b.Digest), cmp.Compare(a.Upstream, b.Upstream))
 }
 
 func (w *lockWriter) manifests(manifests []LockedManifest) {

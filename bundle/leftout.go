@@ -42,10 +42,14 @@ func (i LeftOutImage) String() string {
 func (b *Bundle) LeftOut() []LeftOutImage {
 	images := leftOut(b.Index.Manifests)
 	for i, image := range images {
+		var references []string // an annotation may say anything
 		for _, locked := range b.Lock.Images {
 			if locked.Digest == image.Digest {
-				images[i].Reference = locked.References[0] // an annotation may say anything
+				references = append(references, locked.References...)
 			}
+		}
+		if len(references) > 0 {
+			images[i].Reference = slices.Min(references)
 		}
 	}
 	return images

@@ -49,7 +49,8 @@ type LockedDependency struct {
 }
 
 // A LockedImage is one image or other OCI artifact and the references that
-// mean it.
+// mean it. What is reached through an index of upstream and by itself too, or
+// through several, is there once for each.
 type LockedImage struct {
 	Digest     digest.Digest `json:"digest" jsonschema:"pattern=^sha256:[0-9a-f]{64}$" jsonschema_description:"Digest of what is packed."`
 	MediaType  string        `json:"mediaType" jsonschema:"minLength=1" jsonschema_description:"Media type of the manifest or index."`

@@ -227,6 +227,21 @@ func TestImagesAreCarriedByteForByte(t *testing.T) {
 
 // Two references of one digest are one entry, and one reference with two digests
 // are two; the same images lead to the same lock in whatever order they come.
+// A lock with one entry for each digest, as earlier programs wrote them, says of
+// one platform of an index that it is an image by itself.
+func TestLockedDigestOfAnEarlierLock(t *testing.T) {
+	amd, arm, list := digest.FromString("amd"), digest.FromString("arm"), digest.FromString("list")
+	lock := &bundle.Lock{Images: []bundle.LockedImage{
+		{Digest: amd, References: []string{"docker.io/shop/one:1", "docker.io/shop/two:1"}},
+		{Digest: arm, References: []string{"docker.io/shop/two:1"}, Upstream: list},
+	}}
+	for reference, want := range map[string]string{"docker.io/shop/one:1": amd.String(), "docker.io/shop/two:1": list.String(), "docker.io/shop/three:1": ""} {
+		if got := lockedDigest(lock, reference); got != want {
+			t.Errorf("%s: got %q, want %q", reference, got, want)
+		}
+	}
+}
+
 func TestReferencesAndDigests(t *testing.T) {
 	u := newUpstream(t, registrytest.Options{})
 	one, two := u.image("a/app", "linux/amd64", "one"), u.image("a/app", "linux/amd64", "two")

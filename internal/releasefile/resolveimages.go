@@ -32,7 +32,7 @@ type ImageOrigin struct {
 
 // ResolvedImages are the images of a release, each by its digest.
 type ResolvedImages struct {
-	Locked  []bundle.LockedImage     // for the lock, by digest
+	Locked  []bundle.LockedImage     // for the lock, by digest and upstream
 	Indexes map[digest.Digest][]byte // those made for some of upstream's platforms
 	Origins []ImageOrigin            // in the order of the references
 	Moved   []string                 // references whose tag names other content than their digest
@@ -149,27 +149,32 @@ func moved(ctx context.Context, repository *registry.Repository, r ref.Reference
 	return fmt.Sprintf("%s: the tag names %s now; the digest decides", r, desc.Digest)
 }
 
-// lockedDigest is what a lock says of a reference: upstream's digest.
+// lockedDigest is what a lock says of a reference: upstream's digest. Locks of
+// earlier programs had one entry for each digest, so one of the platforms of an
+// index may lack upstream, which the others have.
 func lockedDigest(lock *bundle.Lock, reference string) string {
 	if lock == nil {
 		return ""
 	}
+	var locked string
 	for _, image := range lock.Images {
-		if !slices.Contains(image.References, reference) {
-			continue
-		}
-		if image.Upstream != "" {
+		switch {
+		case !slices.Contains(image.References, reference):
+		case image.Upstream != "":
 			return image.Upstream.String()
+		case locked == "":
+			locked = image.Digest.String()
 		}
-		return image.Digest.String()
 	}
-	return ""
+	return locked
 }
 
-// unite makes one entry of all references that led to one digest.
+// unite makes one entry of all references that led to one digest by the same
+// way: through the same index of upstream, or through none.
 func unite(images []bundle.ListedImage, resolved []*resolvedImage) *ResolvedImages {
 	all := &ResolvedImages{Indexes: map[digest.Digest][]byte{}}
-	at := map[digest.Digest]int{}
+	type way struct{ digest, upstream digest.Digest }
+	at := map[way]int{}
 	for n, one := range resolved {
 		if one == nil { // it failed
 			continue
@@ -179,10 +184,10 @@ func unite(images []bundle.ListedImage, resolved []*resolvedImage) *ResolvedImag
 			all.Moved = append(all.Moved, one.moved)
 		}
 		for _, entry := range one.Images {
-			i, there := at[entry.Digest]
+			i, there := at[way{entry.Digest, entry.Upstream}]
 			if !there {
 				i = len(all.Locked)
-				at[entry.Digest] = i
+				at[way{entry.Digest, entry.Upstream}] = i
 				all.Locked = append(all.Locked, entry)
 			}
 			locked := &all.Locked[i]
@@ -194,7 +199,7 @@ func unite(images []bundle.ListedImage, resolved []*resolvedImage) *ResolvedImag
 			all.Indexes[one.Images[0].Digest] = one.Index
 		}
 	}
-	slices.SortFunc(all.Locked, func(a, b bundle.LockedImage) int { return strings.Compare(a.Digest.String(), b.Digest.String()) })
+	slices.SortFunc(all.Locked, bundle.CompareLockedImages)
 	return all
 }
 
