@@ -23,29 +23,35 @@ const kills = 6
 // bundle, and the next build completes.
 func TestKilledBuild(t *testing.T) {
 	workshop(t)
-	var seen atomic.Int64
+	var seen, slow atomic.Int64 // requests, and the one that takes long enough to be killed in it
 	reg := registrytest.New(t, registrytest.Options{Fault: func(*http.Request) *registrytest.Fault {
-		seen.Add(1)
-		time.Sleep(time.Millisecond) // so that there is a moment between two requests
+		if seen.Add(1) == slow.Load() {
+			time.Sleep(200 * time.Millisecond)
+		}
 		return nil
 	}})
 	build := func(location, note string) *exec.Cmd {
 		return bundleProgram(t, "build", "--no-images", "--quiet", "-t", location, "--annotation", "note="+note, "--signing-key", "vendor.key")
 	}
 	whole := "oci://" + reg.Host + "/whole:current"
-	if out, err := build(whole, "new").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	before := int64(0)
+	for _, note := range []string{"old", "new"} {
+		before = seen.Load()
+		if out, err := build(whole, note).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
-	want, requests := tagged(t, reg, "whole", "current"), seen.Load()
+	want, requests := tagged(t, reg, "whole", "current"), seen.Load()-before
 	killed := 0
-	for i := range kills {
+	for i := range int64(kills) {
 		repository := fmt.Sprintf("shop-%d", i)
 		location := "oci://" + reg.Host + "/" + repository + ":current"
 		if out, err := build(location, "old").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		old := tagged(t, reg, repository, "current")
-		at := seen.Load() + rand.Int64N(requests)
+		at := seen.Load() + 1 + (i*requests+rand.Int64N(requests))/kills // from early to late
+		slow.Store(at)
 		cmd := build(location, "new")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
