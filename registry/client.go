@@ -125,7 +125,7 @@ func NewClient(settings Settings) (*Client, error) {
 		settings:    settings,
 		http:        &http.Client{Transport: transport, CheckRedirect: checkRedirect},
 		retry:       transport,
-		uploads:     &uploadLimits{byHost: map[string]int64{}, ours: distributionChunk},
+		uploads:     &uploadLimits{byHost: map[string]int64{}, whole: map[string]bool{}, ours: distributionChunk},
 		hosts:       hosts,
 		credentials: credentials.New(settings.places()),
 		charts:      newChartRepositories(settings, hosts),

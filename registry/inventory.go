@@ -414,8 +414,7 @@ func (w *inventoryWalk) isNew(desc ocispec.Descriptor) []ocispec.Descriptor {
 func (w *inventoryWalk) visit(ctx context.Context, desc ocispec.Descriptor, tags []string) ([]ocispec.Descriptor, error) {
 	data, err := content.FetchAll(ctx, w.place, desc)
 	if isContentProblem(err) {
-		w.forget(desc)
-		w.cannotRead(err)
+		w.forget(desc, err)
 		return nil, nil
 	}
 	if err != nil {
@@ -424,8 +423,7 @@ func (w *inventoryWalk) visit(ctx context.Context, desc ocispec.Descriptor, tags
 	w.onRead()
 	l, err := readLinks(data)
 	if err != nil {
-		w.forget(desc)
-		w.cannotRead(&ContentError{Ref: w.place.name(), Digest: desc.Digest, Reason: "is no manifest", Err: err})
+		w.forget(desc, &ContentError{Ref: w.place.name(), Digest: desc.Digest, Reason: "is no manifest", Err: err})
 		return nil, nil
 	}
 	for _, tag := range tags {
@@ -468,7 +466,9 @@ func (w *inventoryWalk) cannotRead(err error) {
 	w.holdings.Unreadable = append(w.holdings.Unreadable, err)
 }
 
-func (w *inventoryWalk) forget(desc ocispec.Descriptor) {
+// forget takes back what was held before it was read, and tells why.
+func (w *inventoryWalk) forget(desc ocispec.Descriptor, why error) {
+	w.cannotRead(why)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.holdings.blobs.remove(desc.Digest)

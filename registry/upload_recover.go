@@ -261,9 +261,6 @@ func (l *uploadLimits) limit(host string, size int64) {
 func (l *uploadLimits) inOne(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.whole == nil {
-		l.whole = map[string]bool{}
-	}
 	l.whole[host] = true
 }
 

@@ -225,8 +225,6 @@ func TestImagesAreCarriedByteForByte(t *testing.T) {
 	}
 }
 
-// Two references of one digest are one entry, and one reference with two digests
-// are two; the same images lead to the same lock in whatever order they come.
 // A lock with one entry for each digest, as earlier programs wrote them, says of
 // one platform of an index that it is an image by itself.
 func TestLockedDigestOfAnEarlierLock(t *testing.T) {
@@ -242,6 +240,8 @@ func TestLockedDigestOfAnEarlierLock(t *testing.T) {
 	}
 }
 
+// Two references of one digest are one entry, and one reference with two digests
+// are two; the same images lead to the same lock in whatever order they come.
 func TestReferencesAndDigests(t *testing.T) {
 	u := newUpstream(t, registrytest.Options{})
 	one, two := u.image("a/app", "linux/amd64", "one"), u.image("a/app", "linux/amd64", "two")
